@@ -99,12 +99,27 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
       documents_(&store_, &texts_, metrics_, config_.limits),
       num_alive_(devices_->size()) {
   UpdateDeviceMetrics();
+  if (layouts_ != nullptr) ShareCollections();
   metrics_->live().SetSegmentLimit(config_.live.max_segment_bytes);
   store_.SetOpenLive([this](const store::LiveRequest& request) {
     return live::OpenLiveCollection(request, LiveOptionsOf(config_), &live_threads_, metrics_, /*open_stream=*/nullptr,
                                     layouts_.get());
   });
   if (devices_->backend(0).info().name == "cuda") nvml_ = Nvml::Open();
+}
+
+void ServingRole::ShareCollections() {
+  shared_collections_ = std::make_unique<live::SharedCollections>(
+      layouts_->keys(),
+      live::SharedCollections::Options{.timeout = config_.live.nats.timeout, .group = config_.live.group});
+  collections_.SetRegistry(shared_collections_.get());
+  if (!config_.live.create_from_cluster) return;
+  learner_ = std::make_unique<live::CollectionLearner>(
+      shared_collections_.get(), layouts_.get(),
+      live::CollectionLearner::Options{.own = {.group = config_.live.group, .partition = config_.store.partition}},
+      [this](const store::SharedSettings& settings, const collection::SlotRange& slots) {
+        return collections_.CreateShared(settings, slots);
+      });
 }
 
 absl::Status ServingRole::EnableBootstrap() {
@@ -154,7 +169,9 @@ absl::Status ServingRole::Start(const Begin& begin) {
     if (absl::Status status = begin("created collections"); !status.ok()) return status;
     collections_.LoadCreated();
   }
-  if (config_.collections.empty() && store_.List().empty()) {
+  if (learner_ != nullptr) {
+    if (absl::Status status = learner_->Start(); !status.ok()) return status;
+  } else if (config_.collections.empty() && store_.List().empty()) {
     log::Write(spdlog::level::warn, "no_collection_configured",
                {{"hint", config_.allowed_roots.empty() ? "--collection NAME=PATH" : "maxsimctl load"}});
   }
@@ -212,6 +229,7 @@ void ServingRole::ReloadAll() {
 }
 
 int64_t ServingRole::Drain(absl::Time deadline) {
+  learner_.reset();
   texts_.Stop(deadline);
   scorer_.Drain(deadline);
   const int64_t failed = scheduler_.Shutdown(deadline);

@@ -12,7 +12,9 @@
 #include "server/config/config.h"
 #include "server/engine/engine.h"
 #include "server/live/local/live_threads.h"
+#include "server/live/shared/collection_learner.h"
 #include "server/live/shared/layouts.h"
+#include "server/live/shared/shared_collections.h"
 #include "server/observability/metrics.h"
 #include "server/observability/nvml.h"
 #include "server/role.h"
@@ -49,6 +51,7 @@ class ServingRole : public Role {
   std::string Losses() const override;
   void ReloadAll() override;
   void StopChanges() override {
+    if (learner_ != nullptr) learner_->RequestStop();
     collections_.StopBootstraps();
     store_.StopLoads();
   }
@@ -62,6 +65,7 @@ class ServingRole : public Role {
               std::unique_ptr<store::DeviceSet> devices, std::unique_ptr<engine::Engine> engine, Metrics* metrics);
   absl::Status EnableBootstrap();
   void UpdateDeviceMetrics();
+  void ShareCollections();
 
   const config::Config config_;
   Metrics* const metrics_;
@@ -69,12 +73,15 @@ class ServingRole : public Role {
   const std::vector<NumberedBackend> backends_;
   const std::unique_ptr<store::DeviceSet> devices_;
   live::LiveThreads live_threads_;  // declared before the store, whose collections use it
-  // Null unless live.log is nats. Connects when the first live collection is opened.
+  // Null unless live.log is nats. Uses the connection of layouts_, which is therefore destroyed first.
+  std::unique_ptr<live::SharedCollections> shared_collections_;
+  // Null unless live.log is nats. Connects when the first live collection is opened or created.
   const std::unique_ptr<live::Layouts> layouts_;
   store::CollectionStore store_;
   const std::unique_ptr<engine::Engine> engine_;
   batching::Scheduler scheduler_;
   service::CollectionAdmin collections_;
+  std::unique_ptr<live::CollectionLearner> learner_;  // null unless live.create_from_cluster
   service::TextEncoding texts_;
   service::LocalScorer scorer_;
   service::RerankFront front_;

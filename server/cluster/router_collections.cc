@@ -179,9 +179,12 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::
   return InfoOf(request.name());
 }
 
-absl::Status RouterCollections::Unload(const std::string& name, const service::ChangeContext& context) {
+// A router always removes the settings: the collection is unloaded from all servers, so none may create it again.
+absl::Status RouterCollections::Unload(const std::string& name, bool /*remove_settings*/,
+                                       const service::ChangeContext& context) {
   v1::UnloadCollectionRequest request;
   request.set_name(name);
+  request.set_remove_settings(true);
   const StopSignal both(context.stop, shutdown_);
   const service::ChangeContext change{.stop = &both, .span = context.span};
   absl::Status status = OnAll(kUnloadRpc, request, change, absl::StatusCode::kNotFound, {});

@@ -30,7 +30,7 @@ class RouterCollections : public service::CollectionApi {
                                                    const service::ChangeContext& context) override;
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
                                                      const service::ChangeContext& context) override;
-  absl::Status Unload(const std::string& name, const service::ChangeContext& context) override;
+  absl::Status Unload(const std::string& name, bool remove_settings, const service::ChangeContext& context) override;
 
   // Compacts on every replica, one after the other.
   absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,

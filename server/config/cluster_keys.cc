@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/text.h"
+#include "collection/group_name.h"
 #include "collection/slots.h"
 #include "server/config/key_kinds.h"
 
@@ -54,6 +55,22 @@ Key ZoneKey() {
           absl::StrCat(Quote(text), " is not the name of a zone: 1 to 64 of A-Z a-z 0-9 . _ -"));
     }
     config.cluster.zone = std::string(text);
+    return absl::OkStatus();
+  };
+  return key;
+}
+
+Key GroupKey() {
+  Key key = Text(
+      "cluster.group", "name", +[](Config& c) -> std::string& { return c.live.group; },
+      "Group of this server, as the routers name it; 1 to 64 of A-Z a-z 0-9 . _ -. With live.create_from_cluster it "
+      "says "
+      "which slots of a layout are this server's. Empty: unknown.");
+  key.set = [](std::string_view text, Config& config) {
+    if (!text.empty() && !collection::IsGroupName(text)) {
+      return absl::InvalidArgumentError(Cat(Quote(text), " is not the name of a group: 1 to 64 of A-Z a-z 0-9 . _ -"));
+    }
+    config.live.group = std::string(text);
     return absl::OkStatus();
   };
   return key;
@@ -144,6 +161,7 @@ void AddRouterKeys(std::vector<Key>& keys) {
 void AddClusterKeys(std::vector<Key>& keys) {
   keys.push_back(PartitionKey());
   keys.push_back(ZoneKey());
+  keys.push_back(GroupKey());
   AddRouterKeys(keys);
 }
 

@@ -39,6 +39,11 @@ void AddLiveKeys(std::vector<Key>& keys) {
       "Serve, after a restart, the collections that CreateCollection made (and UnloadCollection did not take out), as "
       "the file .maxsimd-created.json in each folder of store.allowed_roots lists them."));
   keys.push_back(Bool(
+      "live.create_from_cluster", +[](Config& c) -> bool& { return c.live.create_from_cluster; },
+      "Create, in the first folder of store.allowed_roots, the live collections that CreateCollection has made on "
+      "other "
+      "servers with the same nats.stream_prefix. Needs live.log nats and live.restore_created."));
+  keys.push_back(Bool(
       "live.compact", +[](Config& c) -> bool& { return c.live.compact; },
       "Compact live collections in the background; without it Admin.CompactCollection and maxsim-shard compact do."));
   keys.push_back(Bytes(

@@ -72,8 +72,8 @@ void AddNatsKeys(std::vector<Key>& keys) {
   keys.push_back(
       Checked(Text(
                   "nats.stream_prefix", "name", +[](Config& c) -> std::string& { return c.live.nats.stream_prefix; },
-                  "What the names of streams begin with: that of collection docs is PREFIX-docs. Layouts are in the "
-                  "bucket PREFIX."),
+                  "What the names of streams begin with: that of collection docs is PREFIX-docs. Layouts, and "
+                  "the settings of created collections, are in the bucket PREFIX."),
               CheckPrefix));
   keys.push_back(Duration(
       "nats.timeout", +[](Config& c) -> absl::Duration& { return c.live.nats.timeout; }, kMaxTimeout,

@@ -72,6 +72,20 @@ absl::Status ValidateEncoder(const Config& config) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateCreation(const Config& config) {
+  if (!config.live.create_from_cluster) return absl::OkStatus();
+  if (config.live.log != live::LogKind::kNats) {
+    return absl::InvalidArgumentError("live.create_from_cluster is true, which needs live.log nats");
+  }
+  // Otherwise a restarted server would create an empty collection beside the one that it has.
+  if (!config.live.restore_created) {
+    return absl::InvalidArgumentError("live.create_from_cluster is true, which needs live.restore_created true");
+  }
+  if (!config.allowed_roots.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "live.create_from_cluster is true, but store.allowed_roots names no folder for the collections");
+}
+
 absl::Status ValidateLive(const live::LiveOptions& live) {
   for (const absl::Status& status :
        {Ordered("live.segment_bytes", live.segment_bytes, "live.max_segment_bytes", live.max_segment_bytes),
@@ -217,8 +231,9 @@ absl::Status Validate(const Config& config) {
             ? absl::OkStatus()
             : Ordered("limits.max_answer_bytes", limits.max_answer_bytes, "grpc.max_unread_answer_bytes",
                       config.grpc.max_unread_answer_bytes),
-        ValidateLive(config.live), ValidateCluster(config), ValidateNats(config), ValidateTls(config),
-        ValidateEncoder(config), ValidateSocket(config.grpc.unix_socket), ValidateAddresses(config)}) {
+        ValidateLive(config.live), ValidateCreation(config), ValidateCluster(config), ValidateNats(config),
+        ValidateTls(config), ValidateEncoder(config), ValidateSocket(config.grpc.unix_socket),
+        ValidateAddresses(config)}) {
     if (!status.ok()) return status;
   }
   std::set<std::string> names;

@@ -170,7 +170,9 @@ grpc::ServerUnaryReactor* GrpcAdmin::UnloadCollection(grpc::CallbackServerContex
   return RunOnWorker<v1::UnloadCollectionRequest, v1::UnloadCollectionResponse>(
       context, "UnloadCollection", Worker::Length::kShort, *request, response,
       [this](const v1::UnloadCollectionRequest& wanted, v1::UnloadCollectionResponse&,
-             const service::ChangeContext& change) { return collections_->Unload(wanted.name(), change); });
+             const service::ChangeContext& change) {
+        return collections_->Unload(wanted.name(), wanted.remove_settings(), change);
+      });
 }
 
 grpc::ServerUnaryReactor* GrpcAdmin::CreateCollection(grpc::CallbackServerContext* context,

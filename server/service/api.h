@@ -124,7 +124,8 @@ class CollectionApi {
   virtual absl::Status ReadSnapshot(const std::string& name, SnapshotSink sink, const ChangeContext& context) = 0;
   virtual absl::StatusOr<v1::BootstrapCollectionResponse> Bootstrap(const v1::BootstrapCollectionRequest& request,
                                                                     const ChangeContext& context) = 0;
-  virtual absl::Status Unload(const std::string& name, const ChangeContext& context) = 0;
+  // `remove_settings` as in UnloadCollectionRequest.
+  virtual absl::Status Unload(const std::string& name, bool remove_settings, const ChangeContext& context) = 0;
   virtual std::vector<v1::CollectionInfo> List() const = 0;
 };
 

@@ -13,19 +13,12 @@
 #include "base/folder.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
-#include "collection/compact/create.h"
-#include "collection/encoder_identity.h"
-#include "collection/field.h"
 #include "collection/log/collection_log.h"
-#include "kernels/codes/code_layout.h"
-#include "kernels/limits.h"
-#include "maxsim_version.h"
 #include "server/observability/logging.h"
 #include "server/service/bootstrap/bootstrap_folders.h"
 #include "server/service/call/status.h"
-#include "server/service/collection_request.h"
+#include "server/service/creation/collection_request.h"
 #include "server/service/request/info.h"
-#include "server/service/request/slots_of_request.h"
 
 namespace maxsim::service {
 namespace {
@@ -34,84 +27,6 @@ absl::Status PathError(absl::StatusCode code, std::string_view problem) {
   const bool is_outside = code == absl::StatusCode::kPermissionDenied;
   return FieldError(code, is_outside ? client::kReasonOutsideAllowedRoots : client::kReasonInvalidField, "path",
                     problem);
-}
-
-// Reads the fields that the new collection will have.
-absl::StatusOr<std::vector<collection::Field>> FieldsOf(const v1::CreateCollectionRequest& request) {
-  std::vector<collection::Field> fields;
-  for (int i = 0; i < request.fields_size(); ++i) {
-    const v1::FieldDeclaration& declared = request.fields(i);
-    const std::optional<collection::FieldKind> kind = KindOf(declared.kind());
-    if (!kind.has_value()) {
-      return InvalidField(absl::StrCat("fields[", i, "].kind"),
-                          absl::StrCat("is ", static_cast<int>(declared.kind()), "; must be 1 to ",
-                                       static_cast<int>(v1::FieldKind_MAX)));
-    }
-    fields.push_back({declared.name(), *kind, declared.path().empty() ? declared.name() : declared.path()});
-  }
-  const absl::Status status = collection::CheckFields(fields);
-  if (!status.ok()) return InvalidField("fields", std::string(status.message()));
-  return fields;
-}
-
-// Returns the options of the collection to create, or INVALID_ARGUMENT if a value is one that no collection can have.
-absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollectionRequest& request) {
-  if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
-  if (request.dim() < static_cast<uint32_t>(kMinDim) || request.dim() > static_cast<uint32_t>(kMaxDim)) {
-    return InvalidField("dim", absl::StrCat("is ", request.dim(), "; must be ", kMinDim, " to ", kMaxDim),
-                        {kMaxDim, request.dim()});
-  }
-  if (!v1::DataType_IsValid(request.storage())) {
-    return InvalidField("storage", absl::StrCat("is ", static_cast<int>(request.storage()), "; must be 0 to ",
-                                                static_cast<int>(v1::DataType_MAX)));
-  }
-  if (IsResidual(static_cast<ScalarType>(request.storage()))) {
-    return InvalidField("storage", absl::StrCat("is ", std::string(Name(static_cast<ScalarType>(request.storage()))),
-                                                ", but a live collection stores f32, f16, bf16 or i8"));
-  }
-  if (!v1::IdType_IsValid(request.id_type())) {
-    return InvalidField("id_type", absl::StrCat("is ", static_cast<int>(request.id_type()), "; must be 0 to ",
-                                                static_cast<int>(v1::IdType_MAX)));
-  }
-  collection::CreateOptions options;
-  options.name = request.name();
-  options.dim = static_cast<int32_t>(request.dim());
-  if (request.storage() != v1::DATA_TYPE_UNSPECIFIED) options.storage = static_cast<ScalarType>(request.storage());
-  options.id_type = request.id_type() == v1::ID_TYPE_INT64 ? collection::IdType::kInt64 : collection::IdType::kString;
-  options.created_by = absl::StrCat("maxsimd ", kVersion);
-  if (request.code_planes() != 0) {
-    if (request.code_planes() > static_cast<uint32_t>(kMaxPlanes) ||
-        !IsPlaneCount(static_cast<int>(request.code_planes()))) {
-      return InvalidField("code_planes",
-                          absl::StrCat("is ", request.code_planes(), "; must be 0 (no codes), 1, 2 or 4"),
-                          {kMaxPlanes, request.code_planes()});
-    }
-    options.codes =
-        collection::CodesFormat{.planes = static_cast<int>(request.code_planes()), .factors = request.code_factors()};
-  } else if (request.code_factors()) {
-    return InvalidField("code_factors", "is true, but code_planes is 0: the collection has no codes");
-  }
-  absl::StatusOr<std::vector<collection::Field>> fields = FieldsOf(request);
-  if (!fields.ok()) return fields.status();
-  options.fields = *std::move(fields);
-  const absl::StatusOr<collection::SlotRange> slots = SlotsOfRequest(request);
-  if (!slots.ok()) return slots.status();
-  options.partition = *slots;
-  if (!request.has_encoder()) return options;
-  const v1::EncoderInfo& encoder = request.encoder();
-  for (const auto& [field, text] :
-       {std::pair("encoder.model", &encoder.model()), std::pair("encoder.fingerprint", &encoder.fingerprint())}) {
-    if (text->size() > collection::kMaxEncoderTextBytes) {
-      return InvalidField(
-          field, absl::StrCat("has ", text->size(), " bytes; must have at most ", collection::kMaxEncoderTextBytes),
-          {collection::kMaxEncoderTextBytes, text->size()});
-    }
-  }
-  if (encoder.dim() != 0 && encoder.dim() != request.dim()) {
-    return InvalidField("encoder.dim", absl::StrCat("is ", encoder.dim(), ", but the collection's is ", request.dim()));
-  }
-  options.encoder = {.model = encoder.model(), .fingerprint = encoder.fingerprint(), .dim = options.dim};
-  return options;
 }
 
 }  // namespace
@@ -255,53 +170,13 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const v1::Load
     if (!taken.ok()) return taken.status();
     place = *std::move(taken);
   }
-  return LoadNamed(request.name(), *resolved, *residency, request.replicate(), request.live(), context.stop);
-}
-
-absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::CreateCollectionRequest& request,
-                                                                    const ChangeContext& context) {
-  const absl::StatusOr<store::Residency> residency = ParseResidency(request.residency());
-  if (!residency.ok()) return residency.status();
-  absl::StatusOr<collection::CreateOptions> options = CreateOptionsOf(request);
-  if (!options.ok()) return options.status();
-  if (store_->partition().has_value()) options->partition = *store_->partition();
-  if (options->partition.has_value() && options->partition->is_whole()) options->partition.reset();
-  if (IsKnown(options->name)) {
-    return FieldError(absl::StatusCode::kAlreadyExists, client::kReasonInvalidField, "name",
-                      absl::StrCat("collection ", options->name, " is loaded already"));
-  }
-  std::string path = request.path();
-  if (path.empty()) {
-    if (allowed_roots_.size() > 1) {
-      return InvalidField(
-          "path", absl::StrCat("is empty, but store.allowed_roots has ", allowed_roots_.size(), " folders; name one"));
-    }
-    const std::filesystem::path root = allowed_roots_.empty() ? "" : allowed_roots_.front();
-    path = (root / options->name).string();
-  }
-  const absl::StatusOr<Allowed> resolved = ResolveNew(path);
-  if (!resolved.ok()) return resolved.status();
-  const absl::StatusOr<std::unique_ptr<LiveRoom::Place>> place = live_room_.Take(options->name);
-  if (!place.ok()) return place.status();
-  const absl::StatusOr<collection::Manifest> made = collection::CreateLiveCollection(resolved->path, *options);
-  if (!made.ok()) return made.status();
-  const absl::Status listed = created_.Add(resolved->root, {.name = options->name,
-                                                            .path = resolved->path,
-                                                            .residency = std::string(store::Name(*residency)),
-                                                            .replicate = request.replicate()});
-  absl::StatusOr<v1::CollectionInfo> loaded = absl::UnknownError("");
-  if (listed.ok()) {
-    loaded = LoadNamed(options->name, *resolved, *residency, request.replicate(), /*live=*/true, context.stop);
-  } else {
-    loaded = listed;
-  }
-  if (!loaded.ok()) {
-    created_.Remove(resolved->root, options->name).IgnoreError();
-    // The folder was created just now and has no data, so remove it.
-    std::error_code error;
-    std::filesystem::remove_all(resolved->path, error);
-  }
-  return loaded;
+  return LoadNamed({.name = request.name(),
+                    .path = resolved->path,
+                    .residency = *residency,
+                    .replication = request.replicate() ? store::Replication::kOn : store::Replication::kAuto,
+                    .root = resolved->root,
+                    .live = request.live()},
+                   context.stop);
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Compact(const std::string& name, bool* changed,
@@ -350,8 +225,19 @@ absl::Status CollectionAdmin::ReloadAll() {
   return first;
 }
 
-absl::Status CollectionAdmin::Unload(const std::string& name, const ChangeContext& context) {
-  absl::Status status = store_->Unload(name, context.stop);
+absl::Status CollectionAdmin::Unload(const std::string& name, bool remove_settings, const ChangeContext& context) {
+  if (registry_ != nullptr) {
+    if (remove_settings) {
+      if (absl::Status status = RemoveSettings(name); !status.ok()) return status;
+    }
+    // Before the collection is gone, so that the server does not take it for one that it lacks.
+    registry_->NoteUnloaded(name);
+  }
+  return Forget(name, context.stop);
+}
+
+absl::Status CollectionAdmin::Forget(const std::string& name, const StopSignal* stop) {
+  absl::Status status = store_->Unload(name, stop);
   if (!status.ok()) return status;
   UpdateMetrics();
   for (const std::string& root : Roots()) {

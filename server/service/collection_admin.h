@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "base/stop.h"
+#include "collection/slots.h"
 #include "maxsim/v1/admin.pb.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
@@ -23,6 +24,7 @@
 #include "server/service/created_collections.h"
 #include "server/service/live_room.h"
 #include "server/store/collection_store.h"
+#include "server/store/shared_settings.h"
 
 namespace maxsim::service {
 
@@ -44,8 +46,12 @@ class CollectionAdmin : public CollectionApi {
   // Enables Bootstrap. Call it before the first call of a client.
   void SetBootstrap(BootstrapOptions options) { bootstrap_ = std::move(options); }
 
-  // Ends bootstraps and calls of ReadSnapshot for good: running ones end soon with UNAVAILABLE, and later ones at once.
-  // Does not wait.
+  // Sets where the settings of created collections are shared with other servers; null: nowhere. It must outlive the
+  // object. Call it before the first call of a client.
+  void SetRegistry(store::SettingsRegistry* registry) { registry_ = registry; }
+
+  // Ends CreateShared, bootstraps and calls of ReadSnapshot for good: running ones end soon with UNAVAILABLE, and later
+  // ones at once. Does not wait.
   void StopBootstraps() { stop_.Request(absl::StatusCode::kUnavailable); }
 
   // Loads a collection of the configuration, from any path.
@@ -62,9 +68,16 @@ class CollectionAdmin : public CollectionApi {
 
   // Creates an empty live collection in a new folder, and loads it. The folder's parent must lie, symbolic links
   // resolved, under an allowed root. If the path is empty, the folder has the collection's name and lies in the only
-  // allowed root. Errors as in admin.proto. A collection that cannot be loaded is removed again.
+  // allowed root. Errors as in admin.proto. A collection that cannot be loaded is removed again. If there is a
+  // registry, shares the collection's settings before it creates the collection.
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
                                                      const ChangeContext& context) override;
+
+  // Creates a live collection of the cluster, with these slots, in the first allowed root, and lists it as
+  // CreateForClient does. If the folder exists and holds this collection, loads it instead. Does nothing if the server
+  // knows the name, or is bootstrapping the collection. Returns FAILED_PRECONDITION, with the path, if the folder holds
+  // something else. There must be a registry.
+  absl::Status CreateShared(const store::SharedSettings& settings, const collection::SlotRange& slots);
 
   // Removes what bootstraps and snapshots of a process that has died have left under the allowed roots. Call it before
   // the first load.
@@ -104,7 +117,9 @@ class CollectionAdmin : public CollectionApi {
   // each outcome, and returns the first error.
   absl::Status ReloadAll();
 
-  absl::Status Unload(const std::string& name, const ChangeContext& context) override;
+  // With `remove_settings`, first ends the sharing of the collection's settings, also if this server does not have the
+  // collection. Returns UNAVAILABLE, and unloads nothing, if NATS does not answer.
+  absl::Status Unload(const std::string& name, bool remove_settings, const ChangeContext& context) override;
 
   std::vector<v1::CollectionInfo> List() const override;
 
@@ -122,8 +137,9 @@ class CollectionAdmin : public CollectionApi {
   };
   absl::StatusOr<v1::CollectionInfo> LoadCounted(const store::LoadSpec& spec, const StopSignal* stop);
   // Loads a collection that a client named. If that fails, forgets the name, unless it was known before.
-  absl::StatusOr<v1::CollectionInfo> LoadNamed(const std::string& name, const Allowed& from, store::Residency residency,
-                                               bool replicate, bool live, const StopSignal* stop);
+  absl::StatusOr<v1::CollectionInfo> LoadNamed(const store::LoadSpec& spec, const StopSignal* stop);
+  // Unloads a collection, and removes it from the lists of created collections.
+  absl::Status Forget(const std::string& name, const StopSignal* stop);
   // Returns the allowed root that `resolved` lies under, or nullopt if there is none. Both paths are without symbolic
   // links.
   std::optional<std::string> RootOf(const std::filesystem::path& resolved) const;
@@ -135,6 +151,16 @@ class CollectionAdmin : public CollectionApi {
   absl::Status CheckPath(const std::string& path) const;
   absl::Status NotAllowed(const std::string& path) const;
   bool IsKnown(const std::string& name) const;
+
+  // Creating (collection_admin_creating.cc):
+  class Creating;
+  absl::StatusOr<Allowed> ResolveCreated(const std::string& name, const std::string& path) const;
+  absl::StatusOr<v1::CollectionInfo> MakeAndLoad(const store::SharedSettings& settings, const Allowed& folder,
+                                                 bool is_new, bool any_slots, const StopSignal* stop);
+  // Returns whether a shared collection must be made in the folder: false if it is there already.
+  absl::StatusOr<bool> IsNewFolder(const store::SharedSettings& settings, const std::string& path,
+                                   const collection::SlotRange& slots) const;
+  absl::Status RemoveSettings(const std::string& name);
 
   // Snapshots and bootstraps (collection_admin_bootstrap.cc):
   absl::StatusOr<v1::SnapshotBegin> MakeSnapshot(const std::string& name, std::optional<RemovedAtEnd>& folder,
@@ -156,11 +182,15 @@ class CollectionAdmin : public CollectionApi {
   CreatedCollections created_;
   LiveRoom live_room_;
   BootstrapOptions bootstrap_;
+  store::SettingsRegistry* registry_ = nullptr;  // may be null
   StopSignal stop_;
   ConcurrencyLimit snapshot_reads_;
   mutable Mutex bootstrap_mutex_;
   std::set<std::string> configured_ ABSL_GUARDED_BY(bootstrap_mutex_);  // names that the configuration has
   std::set<std::string> running_ ABSL_GUARDED_BY(bootstrap_mutex_);     // names that are being bootstrapped
+  Mutex creating_mutex_;
+  ConditionVariable created_one_;
+  std::set<std::string> creating_ ABSL_GUARDED_BY(creating_mutex_);  // names that are being created
   Mutex metrics_mutex_;
   std::set<std::string> exported_ ABSL_GUARDED_BY(metrics_mutex_);  // collections that have gauges
 };

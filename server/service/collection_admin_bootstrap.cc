@@ -33,7 +33,7 @@
 #include "server/service/bootstrap/snapshot_messages.h"
 #include "server/service/call/status.h"
 #include "server/service/collection_admin.h"
-#include "server/service/collection_request.h"
+#include "server/service/creation/collection_request.h"
 #include "server/service/request/info.h"
 #include "server/service/request/slots_of_request.h"
 

@@ -21,19 +21,11 @@ std::vector<std::string> CollectionAdmin::Roots() const {
   return roots;
 }
 
-absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const std::string& name, const Allowed& from,
-                                                              store::Residency residency, bool replicate, bool live,
-                                                              const StopSignal* stop) {
-  const bool was_known = IsKnown(name);
-  auto loaded = LoadCounted({.name = name,
-                             .path = from.path,
-                             .residency = residency,
-                             .replication = replicate ? store::Replication::kOn : store::Replication::kAuto,
-                             .root = from.root,
-                             .live = live},
-                            stop);
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const store::LoadSpec& spec, const StopSignal* stop) {
+  const bool was_known = IsKnown(spec.name);
+  auto loaded = LoadCounted(spec, stop);
   // Forget the name of a collection that was never loaded, so that the name is free again. The client gets the error.
-  if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name, {}).IgnoreError();
+  if (!loaded.ok() && !was_known && IsKnown(spec.name)) Forget(spec.name, nullptr).IgnoreError();
   return loaded;
 }
 

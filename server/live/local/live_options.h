@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/time/time.h"
 #include "collection/log/version_memory.h"
@@ -37,8 +38,10 @@ struct LiveOptions {
   // with different documents, so this is not a key of the configuration.
   uint64_t remembered_bytes = collection::kRememberedBytes;
 
-  int max_collections = 64;     // live collections open at the same time
-  bool restore_created = true;  // after a restart, serve the collections that clients created
+  int max_collections = 64;          // live collections open at the same time
+  bool restore_created = true;       // after a restart, serve the collections that clients created
+  bool create_from_cluster = false;  // create the collections that other servers have shared; kNats
+  std::string group;                 // cluster.group, this server's group; "": unknown
 
   bool compact = true;  // in the background
   // A compaction begins when segments hold compact_at_bytes, when compact_at_tombstone_share of a collection's

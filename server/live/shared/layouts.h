@@ -35,6 +35,9 @@ class Layouts {
   Layouts(const Layouts&) = delete;
   Layouts& operator=(const Layouts&) = delete;
 
+  // Returns the store, for other watches. It is destroyed with this object.
+  KeyValueStore* keys() { return keys_.get(); }
+
   // Starts to follow the store, on its thread. Calls after the first do nothing. Until then there are no layouts, no
   // connection and no thread. If the store cannot be followed, that is logged once, and the layouts stay as they are.
   void Follow();

@@ -100,6 +100,30 @@ TEST(ConfigTest, AZoneIsANameOrNothing) {
   EXPECT_THAT(ErrorOf(LoadWith({"--cluster.zone=" + std::string(65, 'z')})), HasSubstr("cluster.zone: "));
 }
 
+TEST(ConfigTest, AGroupOfAServerIsANameOrNothing) {
+  EXPECT_EQ(LoadWith({})->config.live.group, "");
+  EXPECT_EQ(LoadWith({"--cluster.group=g0"})->config.live.group, "g0");
+  EXPECT_TRUE(LoadWith({"--cluster.group=" + std::string(64, 'g')}).ok());
+  EXPECT_THAT(ErrorOf(LoadWith({"--cluster.group=g 0"})),
+              HasSubstr("cluster.group: \"g 0\" is not the name of a group: 1 to 64 of A-Z a-z 0-9 . _ -"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--cluster.group=" + std::string(65, 'g')})), HasSubstr("cluster.group: "));
+}
+
+TEST(ConfigTest, CollectionsOfTheClusterNeedNatsAndAFolder) {
+  const std::string flag = "--live.create_from_cluster=true";
+  EXPECT_FALSE(LoadWith({})->config.live.create_from_cluster);
+  EXPECT_THAT(ErrorOf(LoadWith({flag})), HasSubstr("live.create_from_cluster is true, which needs live.log nats"));
+  const std::vector<std::string> with_nats = {flag, "--live.log=nats", "--nats.url=nats://a:4222"};
+  EXPECT_THAT(ErrorOf(LoadWith(with_nats)), HasSubstr("store.allowed_roots names no folder"));
+  std::vector<std::string> with_folder = with_nats;
+  with_folder.push_back("--store.allowed_roots=/srv/live");
+  const auto loaded = LoadWith(with_folder);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_TRUE(loaded->config.live.create_from_cluster);
+  with_folder.push_back("--live.restore_created=false");
+  EXPECT_THAT(ErrorOf(LoadWith(with_folder)), HasSubstr("needs live.restore_created true"));
+}
+
 TEST(ConfigTest, TheHttpPortWantsTlsWhereThereIsACertificate) {
   const auto tls_with = [](const std::string& value) {
     return HttpTlsOf(LoadWith({"--tls.cert_file=c", "--tls.key_file=k", "--http.tls=" + value})->config);

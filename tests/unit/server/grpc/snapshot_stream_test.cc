@@ -61,7 +61,7 @@ class SendingCollections final : public service::CollectionApi {
   absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest&, const service::ChangeContext&) override {
     return absl::UnimplementedError("");
   }
-  absl::Status Unload(const std::string&, const service::ChangeContext&) override {
+  absl::Status Unload(const std::string&, bool, const service::ChangeContext&) override {
     return absl::UnimplementedError("");
   }
   std::vector<v1::CollectionInfo> List() const override { return {}; }

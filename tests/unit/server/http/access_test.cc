@@ -43,7 +43,7 @@ class TwoCollections final : public service::CollectionApi {
                                                             const service::ChangeContext&) override {
     return absl::UnimplementedError("");
   }
-  absl::Status Unload(const std::string&, const service::ChangeContext&) override {
+  absl::Status Unload(const std::string&, bool, const service::ChangeContext&) override {
     return absl::UnimplementedError("");
   }
   std::vector<v1::CollectionInfo> List() const override {

@@ -69,7 +69,7 @@ TEST(CreatedCollectionsTest, ComeBackAfterARestartUntilTheyAreUnloaded) {
     EXPECT_THAT(run.Names(), IsEmpty());
     run.admin.LoadCreated();
     EXPECT_THAT(run.Names(), ElementsAre("a", "b"));
-    ASSERT_TRUE(run.admin.Unload("a", {}).ok());
+    ASSERT_TRUE(run.admin.Unload("a", /*remove_settings=*/false, {}).ok());
   }
   ServerRun run(folder.path());
   run.admin.LoadCreated();

@@ -97,7 +97,7 @@ TEST(LiveGaugesTest, AreThoseOfTheStateAndGoWithTheCollection) {
   admin.UpdateMetrics();
   EXPECT_THAT(metrics.Expose(), HasSubstr("\nmaxsim_live_accepts_writes{collection=\"news\"} 0\n"));
 
-  ASSERT_TRUE(admin.Unload("news", {}).ok());
+  ASSERT_TRUE(admin.Unload("news", /*remove_settings=*/false, {}).ok());
   exposed = metrics.Expose();
   EXPECT_THAT(exposed, Not(HasSubstr("\"news\"")));
   EXPECT_THAT(exposed, HasSubstr("maxsim_collection_documents{collection=\"docs\"}"));

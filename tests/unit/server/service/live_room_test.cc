@@ -71,7 +71,7 @@ TEST_F(LiveRoomTest, HoldsWhatHalfOfTheDescriptorsAreEnoughFor) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("3 live collections are open or being opened"));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("48 of the 289 file descriptors"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "d"));
-  ASSERT_TRUE(admin_.Unload("c0", {}).ok());
+  ASSERT_TRUE(admin_.Unload("c0", /*remove_settings=*/false, {}).ok());
   EXPECT_TRUE(Create("d").ok());
   v1::LoadCollectionRequest load;
   load.set_name("c0");

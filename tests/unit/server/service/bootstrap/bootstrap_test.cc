@@ -77,7 +77,7 @@ TEST_F(BootstrapTest, ACreatedCollectionIsServedUntilItIsReplacedAndThenRemoved)
   served = root_ + "/docs.1";
   ASSERT_TRUE(run.Bootstrap({"a:1"}).ok());
   EXPECT_THAT(NamesIn(root_), UnorderedElementsAre("docs.2", kCreatedCollectionsName));
-  EXPECT_TRUE(run.admin.Unload("docs", {}).ok());
+  EXPECT_TRUE(run.admin.Unload("docs", /*remove_settings=*/false, {}).ok());
 }
 
 TEST_F(BootstrapTest, TheFolderOfALoadedCollectionStays) {

@@ -1,0 +1,19 @@
+// Reads what a CreateCollectionRequest says about the new collection.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "collection/compact/create.h"
+#include "maxsim/v1/admin.pb.h"
+
+namespace maxsim::service {
+
+// Returns the value of CreateOptions::created_by for collections that this program creates: its name and version.
+std::string CreatedByThisServer();
+
+// Returns the options of the collection to create, or INVALID_ARGUMENT if a value is one that no collection can have.
+// The partition is that of the request's slots, also if these are all slots.
+absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollectionRequest& request);
+
+}  // namespace maxsim::service

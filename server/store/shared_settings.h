@@ -1,0 +1,51 @@
+// The settings of created live collections that all servers with the same NATS prefix share, and the interface through
+// which the services read and set them. The implementation is server/live/shared/shared_collections.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/compact/create.h"
+#include "server/store/memory/residency.h"
+
+namespace maxsim::store {
+
+// The settings of one collection.
+struct SharedSettings {
+  // Servers do not share created_by and partition, which differ from server to server.
+  collection::CreateOptions options;
+  // A server that learns of the collection uses these two. Servers may differ in them.
+  Residency residency = Residency::kAuto;
+  bool replicate = false;
+  // The server that shared the settings: whether its part was one of several, and its cluster.group.
+  bool is_partitioned = false;
+  std::string group = {};
+};
+
+// The class is thread-safe.
+class SettingsRegistry {
+ public:
+  virtual ~SettingsRegistry() = default;
+
+  // Returns FAILED_PRECONDITION about the first setting that differs from those that are shared under this name, as far
+  // as this server has read them. OK if none are. Does not block.
+  virtual absl::Status Check(const SharedSettings& settings) const = 0;
+
+  // Shares the settings under their name. Returns whether this call has stored them: false if the same settings were
+  // shared before. Blocks for nats.timeout and the time limits of a few calls. Returns FAILED_PRECONDITION about the
+  // first setting that differs from those that are shared already, or if NATS refuses, or UNAVAILABLE if NATS does not
+  // answer: then the settings may be shared, unless the error's reason is NOTHING_WRITTEN.
+  virtual absl::StatusOr<bool> Claim(const SharedSettings& settings) = 0;
+
+  // Ends the sharing of a collection's settings. Servers that have the collection keep it. It is no error if there are
+  // none. Blocks like Claim.
+  virtual absl::Status Remove(const std::string& name) = 0;
+
+  // Notes that a client has unloaded the collection from this server, so that the server does not create it again until
+  // the settings are shared anew or the server restarts. Does not block.
+  virtual void NoteUnloaded(const std::string& name) = 0;
+};
+
+}  // namespace maxsim::store
