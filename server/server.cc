@@ -18,6 +18,7 @@
 #include "server/observability/logging.h"
 #include "server/router_role.h"
 #include "server/service/call/message_descriptors.h"
+#include "server/service/tenant_gate/error_source.h"
 #include "server/service/tenant_gate/tenant_view.h"
 #include "server/serving_role.h"
 #include "server/startup.h"
@@ -61,6 +62,10 @@ rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, service::Tenant
           .max_unread_answer_bytes = config.grpc.max_unread_answer_bytes,
           .client_key = config.client_key,
           .tracer = tracer};
+}
+
+service::ErrorSource ErrorSourceOf(const config::Config& config) {
+  return cluster::IsRouter(config.cluster) ? service::ErrorSource::kRouter : service::ErrorSource::kServer;
 }
 
 // Returns the services that reflection lists in addition to those that every server has.
@@ -132,8 +137,8 @@ Server::Server(config::Config config, std::unique_ptr<Metrics> metrics, std::uni
                      .key_file = config_.tls.key_file,
                      .client_ca_file = config_.tls.client_ca_file}),
       worker_(std::make_unique<service::Worker>()),
-      questions_(&role_->front(), &role_->front(), metrics_.get()),
-      documents_(&role_->documents(), metrics_.get()),
+      questions_(&role_->front(), &role_->front(), metrics_.get(), ErrorSourceOf(config_)),
+      documents_(&role_->documents(), metrics_.get(), ErrorSourceOf(config_)),
       reranker_(RerankerDependencies(role_.get(), &questions_, &authenticator_, metrics_.get(), &calls_, tracer_.get(),
                                      config_)),
       document_calls_({.documents = &documents_,

@@ -47,9 +47,9 @@ absl::Status WithNumDeleted(absl::Status status, uint64_t num_deleted) {
 // Returns the error of a delete with a filter, or OK if all groups carried it out. The error names the groups that
 // failed. If other groups, or earlier attempts (`deleted_before`), have deleted documents, the error has their number
 // as its detail (NumDeletedOf). The call can be repeated in any case, because it then finds only the documents that are
-// left.
+// left. For `is_tenant` it names no groups.
 absl::Status MatchingDeleteErrorOf(const DeleteAnswers& answers, const std::vector<std::string>& groups,
-                                   uint64_t deleted_before) {
+                                   uint64_t deleted_before, bool is_tenant) {
   const absl::Status* first = nullptr;
   std::vector<std::string> failed;
   std::vector<std::string> done;
@@ -66,12 +66,15 @@ absl::Status MatchingDeleteErrorOf(const DeleteAnswers& answers, const std::vect
     all_wrote_nothing &= IsSafeToRepeat(answers[i].status());
   }
   if (first == nullptr) return absl::OkStatus();
-  std::string addition = absl::StrCat(failed.size() == 1 ? " (group " : " (groups ", absl::StrJoin(failed, ", "), ")");
+  std::string addition;
+  if (!is_tenant) {
+    absl::StrAppend(&addition, failed.size() == 1 ? " (group " : " (groups ", absl::StrJoin(failed, ", "), ")");
+  }
   if (absl::IsInternal(*first)) absl::StrAppend(&addition, "; it may have been carried out");
   if (!done.empty() || deleted_before > 0) {
     absl::StrAppend(&addition, "; ", DocumentCount(num_deleted));
     // Earlier attempts may have deleted documents of other groups, too.
-    if (deleted_before == 0) absl::StrAppend(&addition, " of group ", absl::StrJoin(done, " and group "));
+    if (deleted_before == 0 && !is_tenant) absl::StrAppend(&addition, " of group ", absl::StrJoin(done, " and group "));
     absl::StrAppend(&addition, num_deleted == 1 ? " was" : " were", " deleted: the call can be repeated");
   }
   absl::Status status = client::WithAddition(WriteErrorOf(*first), addition);
@@ -165,7 +168,9 @@ void RouterDocuments::AskToDelete(const std::shared_ptr<Deleting>& deleting) {
         if (DeleteAgain(deleting, answers)) return;
         deleting->place = nullptr;  // A client may make its next call as soon as it has the answer.
         deleting->call->Finish(Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
-          if (absl::Status s = MatchingDeleteErrorOf(answers, groups, deleting->num_deleted); !s.ok()) return s;
+          const bool is_tenant = IsOfTenant(*deleting->call);
+          absl::Status error = MatchingDeleteErrorOf(answers, groups, deleting->num_deleted, is_tenant);
+          if (!error.ok()) return error;
           v1::DeleteResponse merged = MergeDeletes(answers, positions, one_log);
           merged.set_num_deleted(SaturatingAdd(merged.num_deleted(), deleting->num_deleted));
           merged.set_num_missing(SaturatingAdd(merged.num_missing(), deleting->num_missing));

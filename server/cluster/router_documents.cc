@@ -41,10 +41,11 @@ absl::Status WithClientsItem(const absl::Status& status, const Positions& positi
 }
 
 // Returns the first error of a write to several groups, or OK if there is none. The error names indices of the
-// client's request, and says which groups have carried out their part of the write.
+// client's request, and says which groups have carried out their part of the write. A tenant must not learn the names
+// of groups, so for `is_tenant` it says only whether any group has done so.
 template <typename Response>
 absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const std::vector<std::string>& groups,
-                     const std::vector<Positions>& positions) {
+                     const std::vector<Positions>& positions, bool is_tenant) {
   const absl::Status* first = nullptr;
   size_t failed = 0;
   std::vector<std::string> written;
@@ -58,9 +59,11 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
   }
   if (first == nullptr) return absl::OkStatus();
   std::string addition;
-  if (answers.size() > 1) absl::StrAppend(&addition, " (group ", groups[failed], ")");
+  if (answers.size() > 1 && !is_tenant) absl::StrAppend(&addition, " (group ", groups[failed], ")");
   if (absl::IsInternal(*first)) absl::StrAppend(&addition, "; it may have been carried out");
-  if (!written.empty()) {
+  if (!written.empty() && is_tenant) {
+    absl::StrAppend(&addition, "; another part of the call was carried out");
+  } else if (!written.empty()) {
     absl::StrAppend(&addition, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
   }
   absl::Status status = client::WithAddition(WithClientsItem(WriteErrorOf(*first), positions[failed]), addition);
@@ -71,13 +74,15 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
 }
 
 // Returns the error of a read with the server's message and details, and with the index in the client's request. If
-// the group is lost, the error also names the group.
-absl::Status ReadErrorOf(const absl::Status& status, const std::string& group, const Positions& positions) {
+// the group is lost, the error also names the group. For a tenant, the gate removes the names of lost groups, except
+// from errors about unknown ids, which do not get one here.
+absl::Status ReadErrorOf(const absl::Status& status, const std::string& group, const Positions& positions,
+                         bool is_tenant) {
   if (IsOtherView(status)) {  // A client knows of no slots. RefreshAfter has begun to make a fresh view.
     return absl::UnavailableError(absl::StrCat("group ", group, " does not answer: ", status.message()));
   }
   absl::Status of_client = WithClientsItem(status, positions);
-  return IsLost(status) ? WithOrigin(of_client, absl::StrCat("group ", group)) : of_client;
+  return IsLost(status) && !is_tenant ? WithOrigin(of_client, absl::StrCat("group ", group)) : of_client;
 }
 
 // If each group's answer is within the limit but the merged answer is too large, returns INVALID_ARGUMENT, as a
@@ -112,7 +117,7 @@ void ScatterWrite(const CallEnvironment& environment, Membership* membership, ab
        submitted = std::move(submitted)](const std::vector<absl::StatusOr<Response>>& answers) mutable {
         RefreshAfter(answers, *membership);
         absl::StatusOr<Response> merged = Guarded([&]() -> absl::StatusOr<Response> {
-          if (absl::Status s = ErrorOf(answers, groups, positions); !s.ok()) return s;
+          if (absl::Status s = ErrorOf(answers, groups, positions, IsOfTenant(*call)); !s.ok()) return s;
           return merge(answers, positions, one_log);
         });
         if (merged.ok() && submitted != nullptr) submitted();
@@ -135,8 +140,7 @@ absl::StatusOr<std::shared_ptr<const CollectionView>> RouterDocuments::FindLive(
   for (const CollectionView::Part& part : (*collection)->parts) {
     if (part.target.group->replicas().size() < 2) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat("collection ", Quote(name), ": group ", part.target.group->name(), " has ",
-                     part.target.group->replicas().size(),
+        absl::StrCat("collection ", Quote(name), ": one of its groups has ", part.target.group->replicas().size(),
                      " replicas, each with a log of its own; they take writes where one stream orders them (live.log: "
                      "nats)"));
   }
@@ -227,7 +231,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
         RefreshAfter(answers, *membership);
         call->Finish(Guarded([&]() -> absl::StatusOr<v1::GetResponse> {
           for (size_t i = 0; i < answers.size(); ++i) {
-            if (!answers[i].ok()) return ReadErrorOf(answers[i].status(), groups[i], positions[i]);
+            if (!answers[i].ok()) return ReadErrorOf(answers[i].status(), groups[i], positions[i], IsOfTenant(*call));
           }
           v1::GetResponse merged = MergeGets(request, std::move(answers), positions, one_log);
           if (absl::Status s = CheckReadSize(merged, limits); !s.ok()) return s;

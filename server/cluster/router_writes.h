@@ -11,12 +11,21 @@
 #include "server/cluster/groups/answer_fault.h"
 #include "server/cluster/groups/call_outcome.h"
 #include "server/cluster/groups/membership.h"
+#include "server/service/call/call.h"
+#include "server/service/tenants/caller.h"
 
 namespace maxsim::cluster {
 
 // The longest time in which a write may begin at a replica. It is longer than a write that succeeds normally takes:
 // with the default values of live.max_queue_time and nats.timeout, a replica gives up after 10 s.
 inline constexpr absl::Duration kMaxWriteTime = absl::Seconds(10);
+
+// Returns whether a call is a tenant's. Its errors must not name groups. The gate in front of the router
+// (server/service/tenant_gate) replaces the messages of errors with the codes that lost groups have, but not of others.
+template <typename Response>
+bool IsOfTenant(const service::Call<Response>& call) {
+  return call.context.caller.tenant() != nullptr;
+}
 
 // Returns until when a write with this deadline may begin. Times are of MonotonicNow().
 inline absl::Time ExpiryOf(absl::Time deadline) { return std::min(deadline, MonotonicNow() + kMaxWriteTime); }

@@ -80,8 +80,8 @@ class Ranking(Sequence[Document]):
     `missing` has the candidates that the collection does not hold. `generation` is that of the collection, or 0
     without a collection. `unavailable` is the number of candidates that were not scored because the server has lost
     their device or, if it is a router, does not reach the servers that hold them; `unavailable_groups` names the groups
-    of servers that it does not reach. `query_tokens` are the query's tokens as text, if the query is a text, alignments is True and the
-    encoder reports them. `sequence` is the number of the last write to a live collection that the answer reflects,
+    of servers that it does not reach, and is empty for tenants. `query_tokens` are the query's tokens as text, if the
+    query is a text, alignments is True and the encoder reports them. `sequence` is the number of the last write to a live collection that the answer reflects,
     and 0 for other collections. `query_truncated`: the server's encoder cut off the end of the query's text. Not all
     encoders report this. `refinement` describes the scan of the collection's codes that selected documents, and says
     whether the ranking is proven. It is None if every candidate was scored."""

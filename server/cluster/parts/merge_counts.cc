@@ -81,10 +81,9 @@ absl::StatusOr<v1::FacetsResponse> MergeFacets(const v1::FacetsRequest& request,
     if (answer.num_values() > static_cast<uint64_t>(answer.values_size())) {
       return service::InvalidField(
           "field",
-          absl::StrCat("is ", Quote(request.field()), ", of which the matching documents of group ",
-                       collection.parts[part].target.group->name(), " have ", answer.num_values(),
-                       " values; counts are added up over groups where each has at most ", service::kMaxFacetValues,
-                       ": a filter that fewer documents match may help"),
+          absl::StrCat("is ", Quote(request.field()), ", of which the matching documents of one group of servers have ",
+                       answer.num_values(), " values; counts are added up over groups where each has at most ",
+                       service::kMaxFacetValues, ": a filter that fewer documents match may help"),
           {service::kMaxFacetValues, answer.num_values()});
     }
     merged.set_num_documents(merged.num_documents() + answer.num_documents());

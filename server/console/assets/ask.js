@@ -137,7 +137,7 @@ function showAnswer(answer, what, seen_us) {
   if (answer.missing?.length > 0) parts.push(`${plural(answer.missing.length, "unknown id")}`);
   if (answer.unavailable_documents > 0) {
     const groups = answer.unavailable_groups ?? [];
-    const where = groups.length > 0 ? `of groups that do not answer (${groups.join(", ")})` : "on lost devices";
+    const where = groups.length > 0 ? `of groups that do not answer (${groups.join(", ")})` : "on lost devices or servers";
     parts.push(`${count(answer.unavailable_documents)} ${where}`);
   }
   if (answer.query_truncated) parts.push("the encoder cut the end of the question, which is longer than its model reads");

@@ -2,8 +2,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 
-#include "absl/time/time.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "client/status.h"
@@ -19,6 +20,40 @@ namespace {
 bool SaysSequence(const absl::Status& status) {
   return client::ReasonOf(status) == client::kReasonSequenceNotReached ||
          (absl::IsUnavailable(status) && client::FieldOf(status) == "min_sequence");
+}
+
+// Returns the message for the tenant of an error of a router, or "" if the error's own message may stay: errors with
+// its code describe the request or the collection, and name no groups of servers.
+std::string_view MessageWithoutGroups(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kCancelled:
+      return "";
+    case absl::StatusCode::kUnavailable:
+      return "some servers of the cluster cannot answer at the moment";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "the deadline passed before all servers of the cluster had answered";
+    case absl::StatusCode::kResourceExhausted:
+      return "the cluster is busy";
+    default:
+      return "a server of the cluster failed; a write may have been carried out";
+  }
+}
+
+// Returns the error with another message, which also describes its field. Keeps the other details.
+absl::Status WithOtherMessage(const absl::Status& status, std::string_view message) {
+  std::string text(message);
+  if (const std::optional<uint64_t> num_deleted = client::NumDeletedOf(status); num_deleted.has_value()) {
+    text += Cat("; ", *num_deleted, " documents were deleted: the call can be repeated");
+  }
+  const std::string field = client::FieldOf(status);
+  const absl::Status changed = client::WithText(status, [&](std::string_view) { return text; });
+  return field.empty() ? changed : WithMessage(changed, Cat(field, ": ", text));
 }
 
 }  // namespace
@@ -55,22 +90,23 @@ void CountTenantCall(const Tenant& tenant, const absl::Status& status, Metrics& 
   }).IgnoreError();
 }
 
-absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::string_view collection) {
-  // The error of the store lists the other collections.
-  if (absl::IsNotFound(status) && !tenant.collections().empty() && client::ReasonOf(status).empty()) {
+absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::string_view collection,
+                       ErrorSource source) {
+  // The error of the store lists the other collections, that of a router may name a group.
+  const bool may_name_others = !tenant.collections().empty() || source == ErrorSource::kRouter;
+  if (absl::IsNotFound(status) && may_name_others && client::ReasonOf(status).empty()) {
     return absl::NotFoundError(Cat("no collection ", Quote(collection), ", or no document of that id in it"));
   }
-  if (tenant.filter() == nullptr || !SaysSequence(status)) return status;
-  const std::optional<uint64_t> num_deleted = client::NumDeletedOf(status);
-  absl::Status cleaned = FieldError(
-      status.code(), client::kReasonSequenceNotReached, client::FieldOf(status),
-      Cat("collection ", Quote(collection), " has not reached this sequence yet",
-          num_deleted.has_value() ? Cat("; ", *num_deleted, " documents were deleted: the call can be repeated") : ""));
-  if (const auto info = status.GetPayload(client::kErrorInfoTypeUrl); info.has_value()) {
-    cleaned.SetPayload(client::kErrorInfoTypeUrl, *info);
+  const bool is_of_router = source == ErrorSource::kRouter;
+  if (SaysSequence(status) && (tenant.filter() != nullptr || is_of_router)) {
+    absl::Status cleaned =
+        WithOtherMessage(status, Cat("collection ", Quote(collection), " has not reached this sequence yet"));
+    if (client::ReasonOf(cleaned).empty()) client::SetReason(client::kReasonSequenceNotReached, cleaned);
+    return cleaned;
   }
-  if (const auto delay = client::RetryAfter(status); delay.has_value()) client::SetRetryAfter(*delay, cleaned);
-  return cleaned;
+  if (!is_of_router || IsQuotaError(status)) return status;
+  const std::string_view message = MessageWithoutGroups(status.code());
+  return message.empty() ? status : WithOtherMessage(status, message);
 }
 
 }  // namespace maxsim::service

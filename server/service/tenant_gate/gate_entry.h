@@ -15,6 +15,7 @@
 #include "server/service/call/call_context.h"
 #include "server/service/call/call_record.h"
 #include "server/service/selection/filter_message.h"
+#include "server/service/tenant_gate/error_source.h"
 #include "server/service/tenants/tenant.h"
 
 namespace maxsim::service {
@@ -34,7 +35,8 @@ enum class CallKind { kScores, kScoresNothing };
 absl::StatusOr<std::shared_ptr<const void>> Enter(CallKind kind, std::string_view collection, CallContext& context);
 
 // Returns an error as the tenant may see it. `collection` is that of its call.
-absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::string_view collection);
+absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::string_view collection,
+                       ErrorSource source);
 
 // Adds the tenant's filter to the request's `visible`. A request message without this field does not compile.
 template <typename Request>
@@ -75,7 +77,8 @@ struct TenantCall {
     const Tenant& tenant = *caller.tenant();
     // A call that the client cancels after this has the status that the service gave it, unlike in the other metrics.
     CountTenantCall(tenant, response.status(), *metrics);
-    if (!response.ok()) return Finish(Guarded([&] { return ForTenant(response.status(), tenant, collection); }));
+    if (!response.ok())
+      return Finish(Guarded([&] { return ForTenant(response.status(), tenant, collection, source); }));
     // Without a filter, all documents of the collection are the tenant's.
     if (tenant.filter() != nullptr) clean(*response);
     Finish(std::move(response));
@@ -87,14 +90,16 @@ struct TenantCall {
   Metrics* metrics = nullptr;
   Caller caller;  // a tenant
   std::string collection;
+  ErrorSource source = ErrorSource::kRouter;
   std::shared_ptr<const void> place;
 };
 
 // Lets a call in, and narrows its request. Returns the call of a tenant, whose `done` the caller must set, or null if
-// the caller is not a tenant. `CallType` is TenantCall or derives from it.
+// the caller is not a tenant. `CallType` is TenantCall or derives from it. `source` is where the call's errors come
+// from.
 template <typename CallType, typename Request>
-absl::StatusOr<std::unique_ptr<CallType>> Admit(CallKind kind, Request& request, CallContext& context,
-                                                Metrics* metrics) {
+absl::StatusOr<std::unique_ptr<CallType>> Admit(CallKind kind, Request& request, CallContext& context, Metrics* metrics,
+                                                ErrorSource source) {
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<CallType>> {
     if (absl::Status status = CheckKnown(context.caller); !status.ok()) return status;
     if (context.caller.tenant() == nullptr) return std::unique_ptr<CallType>();
@@ -104,6 +109,7 @@ absl::StatusOr<std::unique_ptr<CallType>> Admit(CallKind kind, Request& request,
     call->metrics = metrics;
     call->caller = context.caller;
     call->collection = request.collection();
+    call->source = source;
     call->place = *std::move(place);
     Narrow(*context.caller.tenant(), request);
     return call;

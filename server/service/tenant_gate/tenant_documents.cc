@@ -56,7 +56,7 @@ void TenantDocuments::PassOn(const Request& request, CallContext context, Done<R
   Request narrowed;
   absl::StatusOr<std::unique_ptr<OfTenant>> call = Guarded([&] {
     narrowed = request;
-    return Admit<OfTenant>(CallKind::kScoresNothing, narrowed, context, metrics_);
+    return Admit<OfTenant>(CallKind::kScoresNothing, narrowed, context, metrics_, source_);
   });
   if (!call.ok()) return RefuseAtGate(context, metrics_, done, call.status());
   (*call)->done = std::move(done);
@@ -70,7 +70,7 @@ void TenantDocuments::PassOn(const Request& request, CallContext context, Done<R
 void TenantDocuments::Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
                              Submitted submitted) {
   absl::StatusOr<std::unique_ptr<OfUpsert>> call =
-      Admit<OfUpsert>(CallKind::kScoresNothing, request, context, metrics_);
+      Admit<OfUpsert>(CallKind::kScoresNothing, request, context, metrics_, source_);
   if (!call.ok()) return RefuseAtGate(context, metrics_, done, call.status());
   if (*call == nullptr) {
     return documents_->Upsert(std::move(request), std::move(context), std::move(done), std::move(submitted));

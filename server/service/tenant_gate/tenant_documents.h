@@ -9,6 +9,7 @@
 #include "maxsim/v1/documents.pb.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
+#include "server/service/tenant_gate/error_source.h"
 
 namespace maxsim::service {
 
@@ -16,8 +17,10 @@ namespace maxsim::service {
 // calls whose caller is unknown. Thread-safe.
 class TenantDocuments : public DocumentApi {
  public:
-  // Both must outlive the gate and every call.
-  TenantDocuments(DocumentApi* documents, Metrics* metrics) : documents_(documents), metrics_(metrics) {}
+  // `documents` and `metrics` must outlive the gate and every call. `source` is where the errors of `documents` come
+  // from.
+  TenantDocuments(DocumentApi* documents, Metrics* metrics, ErrorSource source)
+      : documents_(documents), metrics_(metrics), source_(source) {}
 
   void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
               Submitted submitted = nullptr) override;
@@ -49,6 +52,7 @@ class TenantDocuments : public DocumentApi {
 
   DocumentApi* const documents_;
   Metrics* const metrics_;
+  const ErrorSource source_;
 };
 
 }  // namespace maxsim::service

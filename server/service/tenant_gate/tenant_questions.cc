@@ -61,7 +61,7 @@ Rejection RejectionAtGate(const absl::Status& status) {
 
 void TenantQuestions::Rerank(v1::RerankRequest&& request, CallContext&& context, Done<v1::RerankResponse>&& done) {
   absl::StatusOr<std::unique_ptr<TenantRerank>> call =
-      Admit<TenantRerank>(CallKind::kScores, request, context, metrics_);
+      Admit<TenantRerank>(CallKind::kScores, request, context, metrics_, source_);
   if (call.ok() && *call != nullptr) {
     absl::Status status = Guarded([&] {
       (*call)->NoteWholeQueries(request);
@@ -80,13 +80,15 @@ void TenantQuestions::Rerank(v1::RerankRequest&& request, CallContext&& context,
   // The callback is small, so that no memory is allocated for it.
   rerank_->Rerank(std::move(request), std::move(context),
                   [call = *std::move(call)](absl::StatusOr<v1::RerankResponse> response) {
+                    // Tenants must not learn the names; `unavailable_documents` still says that documents are missing.
+                    if (response.ok()) response->clear_unavailable_groups();
                     call->Answer(std::move(response), [&](v1::RerankResponse& answer) { call->Clean(answer); });
                   });
 }
 
 void TenantQuestions::Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) {
   absl::StatusOr<std::unique_ptr<TenantExplain>> call =
-      Admit<TenantExplain>(CallKind::kScores, request, context, metrics_);
+      Admit<TenantExplain>(CallKind::kScores, request, context, metrics_, source_);
   if (!call.ok()) return RefuseAtGate(context, metrics_, done, call.status());
   if (*call == nullptr) return explain_->Explain(std::move(request), std::move(context), std::move(done));
   (*call)->done = std::move(done);

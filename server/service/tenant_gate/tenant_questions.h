@@ -9,6 +9,7 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
+#include "server/service/tenant_gate/error_source.h"
 
 namespace maxsim::service {
 
@@ -16,9 +17,9 @@ namespace maxsim::service {
 // calls whose caller is unknown. Thread-safe.
 class TenantQuestions : public RerankApi, public ExplainApi {
  public:
-  // All must outlive the gate and every call.
-  TenantQuestions(RerankApi* rerank, ExplainApi* explain, Metrics* metrics)
-      : rerank_(rerank), explain_(explain), metrics_(metrics) {}
+  // The services and `metrics` must outlive the gate and every call. `source` is where the services' errors come from.
+  TenantQuestions(RerankApi* rerank, ExplainApi* explain, Metrics* metrics, ErrorSource source)
+      : rerank_(rerank), explain_(explain), metrics_(metrics), source_(source) {}
 
   void Rerank(v1::RerankRequest&& request, CallContext&& context, Done<v1::RerankResponse>&& done) override;
   void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) override;
@@ -35,6 +36,7 @@ class TenantQuestions : public RerankApi, public ExplainApi {
   RerankApi* const rerank_;
   ExplainApi* const explain_;
   Metrics* const metrics_;
+  const ErrorSource source_;
 };
 
 }  // namespace maxsim::service

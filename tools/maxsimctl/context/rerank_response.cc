@@ -122,7 +122,7 @@ std::vector<int64_t> RanksOf(int64_t offset, const v1::QueryResult& result) {
 }
 
 std::string WhyUnavailable(const v1::RerankResponse& response) {
-  if (response.unavailable_groups().empty()) return "the server has lost a device";
+  if (response.unavailable_groups().empty()) return "the server has lost a device, or does not reach other servers";
   return command_line::WithoutControls(Cat(response.unavailable_groups_size() == 1 ? "group " : "groups ",
                                            absl::StrJoin(response.unavailable_groups(), ", "),
                                            response.unavailable_groups_size() == 1 ? " does" : " do", " not answer"));

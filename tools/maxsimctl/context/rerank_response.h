@@ -34,7 +34,8 @@ std::string RefinementText(const v1::Refinement& refinement);
 // Returns the rank of each result; the first result has rank offset + 1. All results of a group have the same rank.
 std::vector<int64_t> RanksOf(int64_t offset, const v1::QueryResult& result);
 
-// Returns why candidates could not be scored: the server has lost a device, or, at a router, groups do not answer.
+// Returns why candidates could not be scored: the server has lost a device, or, at a router, groups do not answer. If
+// the response names no groups, both are possible, because a router does not name them to tenants.
 std::string WhyUnavailable(const v1::RerankResponse& response);
 
 Json ToJson(const v1::RerankRequest& request, const v1::RerankResponse& response);

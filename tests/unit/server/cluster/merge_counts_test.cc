@@ -86,7 +86,7 @@ TEST_F(MergeCountsTest, AGroupWithMoreValuesThanItSentIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_EQ(client::FieldOf(status), "field");
   EXPECT_EQ(client::LimitOf(status), service::kMaxFacetValues);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("documents of group g1 have 70000 values"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("documents of one group of servers have 70000 values"));
   // With a single group, nothing must be merged, so the limit on values does not apply.
   const auto alone = MergeFacets(request_, *collection_, {answers[1]});
   ASSERT_TRUE(alone.ok()) << alone.status();

@@ -119,7 +119,7 @@ TEST_F(RouterScorerTest, ATenantIsChargedWhatTheGroupsReport) {
     }
   }
   StartRouter();
-  service::TenantQuestions gate(front_.get(), front_.get(), &metrics_);
+  service::TenantQuestions gate(front_.get(), front_.get(), &metrics_, service::ErrorSource::kRouter);
   const auto settings =
       service::ParseTenant(R"({"tenant": "a", "token_pairs_per_second": 1, "token_pairs_burst": 500})");
   const service::Caller caller(

@@ -145,7 +145,7 @@ class GrpcDocumentsTest : public testing::Test {
   std::shared_ptr<test::FakeLiveDocuments> live_ = std::make_shared<test::FakeLiveDocuments>();
   Desk desk_;
   service::DocumentService service_{&store_, &texts_, &metrics_, service::RequestLimits()};
-  service::TenantDocuments gate_{&service_, &metrics_};
+  service::TenantDocuments gate_{&service_, &metrics_, service::ErrorSource::kServer};
   std::unique_ptr<service::Authenticator> authenticator_;
   service::CallTracker calls_;
   AnswerBudget answers_{0, nullptr};

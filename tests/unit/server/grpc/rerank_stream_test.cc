@@ -93,7 +93,7 @@ class RerankStreamTest : public testing::Test {
 
   Metrics metrics_;
   FakeReranker service_{&metrics_};
-  service::TenantQuestions gate_{&service_, /*explain=*/nullptr, &metrics_};
+  service::TenantQuestions gate_{&service_, /*explain=*/nullptr, &metrics_, service::ErrorSource::kServer};
   std::unique_ptr<service::Authenticator> authenticator_ =
       std::make_unique<service::Authenticator>(service::TokenFiles());
   service::CallTracker calls_;

@@ -184,8 +184,8 @@ class TenantGateTest : public testing::Test {
   Metrics metrics_;
   RecordingQuestions questions_;
   RecordingDocuments documents_;
-  TenantQuestions questions_gate_{&questions_, &questions_, &metrics_};
-  TenantDocuments documents_gate_{&documents_, &metrics_};
+  TenantQuestions questions_gate_{&questions_, &questions_, &metrics_, ErrorSource::kServer};
+  TenantDocuments documents_gate_{&documents_, &metrics_, ErrorSource::kServer};
 };
 
 }  // namespace maxsim::service

@@ -173,6 +173,18 @@ TEST_F(TenantGateTest, WithoutAFilterAnswersStayAsTheyAre) {
   EXPECT_FALSE(questions_.request.has_visible());
 }
 
+TEST_F(TenantGateTest, NoTenantLearnsTheNamesOfGroups) {
+  questions_.answer->add_unavailable_groups("g0");
+  questions_.answer->add_results()->set_unavailable_documents(1);
+  for (const char* settings : {kAcme, R"({"tenant": "a", "collections": ["docs"]})"}) {
+    const auto answer = Rerank(CallerOf(settings), RequestOf("docs"));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->unavailable_groups_size(), 0);
+    EXPECT_EQ(answer->results(0).unavailable_documents(), 1u);
+  }
+  EXPECT_EQ(Rerank(Caller::Unrestricted(), RequestOf("docs"))->unavailable_groups_size(), 1);
+}
+
 TEST_F(TenantGateTest, ATenantIsOneClientOfTheQueue) {
   Rerank(CallerOf(kAcme), RequestOf("docs")).IgnoreError();
   const uint64_t client = questions_.context.client;
