@@ -28,7 +28,7 @@ fuzz_seconds=$((minutes * 20 / num_targets))
 scripts/fuzz.sh --no-build --seconds $((fuzz_seconds > 0 ? fuzz_seconds : 1)) || failures+=("make fuzz: see build/fuzz/findings")
 
 # More than the tests of CI do.
-export MAXSIM_LIVE_POWER_CUTS=40 MAXSIM_HOSTILE_SECONDS=4
+export MAXSIM_LIVE_POWER_CUTS=40 MAXSIM_HOSTILE_SECONDS=4 MAXSIM_SELECTION_CASES=100000
 end=$((SECONDS + minutes * 20))
 mapfile -t tests < <(ctest --test-dir build/release -N -L seeded | sed -n 's/^ *Test *#[0-9]*: //p')
 [ ${#tests[@]} -gt 0 ] || { echo "explore: no test has the label seeded" >&2; exit 1; }
