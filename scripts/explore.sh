@@ -29,6 +29,7 @@ scripts/fuzz.sh --no-build --seconds $((fuzz_seconds > 0 ? fuzz_seconds : 1)) ||
 
 # More than the tests of CI do.
 export MAXSIM_LIVE_POWER_CUTS=40 MAXSIM_HOSTILE_SECONDS=4 MAXSIM_SELECTION_CASES=100000
+export MAXSIM_TENANT_REQUESTS=50000
 end=$((SECONDS + minutes * 20))
 mapfile -t tests < <(ctest --test-dir build/release -N -L seeded | sed -n 's/^ *Test *#[0-9]*: //p')
 [ ${#tests[@]} -gt 0 ] || { echo "explore: no test has the label seeded" >&2; exit 1; }
