@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Times searches with a filter and the same without one, and the first use of filters that the server has not seen
-before.
+"""Times searches with a filter and the same without one, the first use of filters that the server has not seen
+before, and groups, counts, facets and pages.
 
     filter_cost.py --bin build/release/bin --documents 1000000 --tokens 72 --out filter_cost.json
 
@@ -21,12 +21,14 @@ sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
 
 from loadtest import loadtest  # noqa: E402
 from servers import Maxsimd, benchmark_parser, build_collection, has_gpu, provenance  # noqa: E402
+from call_cost import time_cached_filter, time_calls  # noqa: E402
 from maxsim import Client, token_matrix  # noqa: E402
 from maxsim.v1 import rerank_pb2  # noqa: E402
 
 BLOCK = 100_000  # documents that are made at once
 LANGUAGES = ("de", "en", "es", "fr", "it", "nl", "pl", "pt", "sv", "tr")
-FIELDS = "percent:integer,half:boolean,lang:keyword,year:integer,price:number"
+FIELDS = "percent:integer,half:boolean,lang:keyword,year:integer,price:number,book:keyword"
+DOCUMENTS_PER_BOOK = 10
 
 
 def make_collection(options, folder):
@@ -49,7 +51,8 @@ def make_collection(options, folder):
             for i in range(size):
                 lines.write(
                     f'{{"id":{begin + i},"percent":{percent[i]},"half":{"true" if half[i] else "false"},'
-                    f'"lang":"{LANGUAGES[lang[i]]}","year":{year[i]},"price":{price[i]}}}\n'
+                    f'"lang":"{LANGUAGES[lang[i]]}","year":{year[i]},"price":{price[i]},'
+                    f'"book":"b{(begin + i) // DOCUMENTS_PER_BOOK}"}}\n'
                 )
     build_collection(
         options.bin, options.scratch, folder, "documents", "i8", "--fields", FIELDS, "--max-shard-bytes", "64GiB",
@@ -84,6 +87,7 @@ def compare(options, address):
         "p50_us": p50,
         "1_percent_beside_list": p50["filter_of_1_percent"] / p50["list_of_1_percent"],
         "half_beside_whole": p50["half_of_it"] / p50["whole_collection"],
+        "half_limit_us": 0.6 * p50["whole_collection"] + 200,  # the goal for half_of_it
         "reports": reports,
     }
 
@@ -132,6 +136,8 @@ def main():
     parser.add_argument("--planes", type=int, choices=(0, 1, 2, 4), default=0, help="planes of codes (default: 0, none)")
     parser.add_argument("--new-only", action="store_true", help="measure new filters only")
     parser.add_argument("--new-filters", type=int, default=20, help="new filters of each kind (default: 20)")
+    parser.add_argument("--calls", type=int, default=50, help="calls of each kind: groups, facets, ... (default: 50)")
+    parser.add_argument("--cached-requests", type=int, default=2000, help="requests with a cached filter (default: 2000)")
     parser.add_argument("--turns", type=int, default=3, help="turns of the comparison (default: 3)")
     parser.add_argument("--seconds", type=int, default=4, help="seconds of each measurement (default: 4)")
     parser.add_argument("--scratch", type=pathlib.Path, help="folder for the files (default: the system's)")
@@ -146,7 +152,9 @@ def main():
         keys = {"batching.max_queue_work": 1 << 44, "batching.max_queue_time": "0s"}
         with Maxsimd(options.bin, options.scratch, "server", {"documents": folder}, residency, keys, 400, True) as server:
             result["new_filters"] = time_new_filters(options, server.unix_target)
+            result["cached_filter"] = time_cached_filter(options, server.unix_target)
             if not options.new_only:
+                result["calls"] = time_calls(options, server.unix_target)
                 result["comparison"] = compare(options, server.unix_target)
         options.out.write_text(json.dumps(result, indent=1) + "\n")
         print(json.dumps({**result, "comparison": {**result.get("comparison", {}), "reports": None}}, indent=1))
