@@ -41,10 +41,11 @@ TIMES = [
 
 
 class Random:
-    """Makes payloads and filters from a random.Random."""
+    """Makes payloads and filters from a random.Random. Filters are over the fields that `fields` names; payloads have
+    values of the others, too."""
 
-    def __init__(self, chooser):
-        self.chooser = chooser
+    def __init__(self, chooser, fields):
+        self.chooser, self.fields = chooser, list(fields)
 
     def _integer(self):
         return self.chooser.choice(ODD_INTEGERS) if self.chooser.random() < 0.1 else self.chooser.randrange(9)
@@ -84,7 +85,7 @@ class Random:
 
     def _comparison(self):
         chooser = self.chooser
-        field = chooser.choice(list(FIELDS))
+        field = chooser.choice(self.fields)
         kind = FIELDS[field][0]
         if chooser.random() < 1 / 6:
             return ("exists", field)

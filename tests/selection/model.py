@@ -18,7 +18,7 @@ from maxsim.v1 import admin_pb2, documents_pb2, rerank_pb2
 
 DIM, ALL = 8, 1000  # the collection has fewer than ALL documents
 NUM_IDS = 150
-FACET_FIELDS = ("lang", "tags")
+GROUP_FIELD, FACET_FIELDS = "lang", ("lang", "tags")
 ASKED_GROUPS = [*filters.KEYWORDS, "of no document"]
 SINGLE, ROUTER = "the single server", "the router"
 
@@ -63,18 +63,24 @@ def groups_of(ranked, request, value_of):
 
 
 class Model:
-    """A live collection at both servers, and its contents. `servers` are the nodes SINGLE and ROUTER by name."""
+    """A live collection at both servers, with random fields and perhaps codes, and its contents. `servers` are the nodes
+    SINGLE and ROUTER by name."""
 
     def __init__(self, servers, name, id_type, chooser):
         self.servers, self.name, self.id_type, self.chooser = servers, name, id_type, chooser
-        self.random = filters.Random(chooser)
+        others = [field for field in filters.FIELDS if field != GROUP_FIELD]
+        self.fields = [GROUP_FIELD, *chooser.sample(others, chooser.randint(1, len(others)))]
+        self.planes = chooser.choice([0, 0, 1, 4])
+        self.random = filters.Random(chooser, self.fields)
         self.oracle = exact.Oracle(exact.Storage("f16", DIM), id_type)
         self.payloads = {}  # as objects, by id
         self.sorted_ids = []
         self.counts = collections.Counter()
         request = admin_pb2.CreateCollectionRequest(name=name, dim=DIM, storage=rerank_pb2.DATA_TYPE_F16)
+        request.code_planes = self.planes
         request.id_type = {"string": rerank_pb2.ID_TYPE_STRING, "int64": rerank_pb2.ID_TYPE_INT64}[id_type]
-        for field, (kind, path) in filters.FIELDS.items():
+        for field in self.fields:
+            kind, path = filters.FIELDS[field]
             request.fields.add(name=field, kind=filters.KINDS[kind], path=path)
         for node in servers.values():
             node.admin.CreateCollection(request, timeout=client.CALL_LIMIT_S)
@@ -161,7 +167,8 @@ class Model:
         ids = self.oracle.order()
         found = {}
         for name, node in self.servers.items():
-            answer = node.rerank(client.rerank_request(self.name, rows, top_k=ALL)).results[0]
+            request = self._exact(client.rerank_request(self.name, rows, top_k=ALL))
+            answer = node.rerank(request).results[0]
             got = list(self._ids(answer))
             assert sorted(got, key=self._key) == self.sorted_ids, f"{name} ranks other documents than there are"
             assert list(answer.scores) == sorted(answer.scores, reverse=True), f"{name}: scores do not fall"
@@ -177,6 +184,12 @@ class Model:
                 assert abs(got[0] - score) <= exact.TOLERANCE * magnitude, f"{id!r}: {got[0]} instead of {score}"
         return found
 
+    def _exact(self, request):
+        """Lets a search with codes score every document, so that its answer is exact."""
+        if self.planes:
+            request.refinement.documents = 10 * ALL  # with group_by, at least (offset + top_k) * group_size
+        return request
+
     def _ids(self, answer):
         return answer.int_ids.ids if self.id_type == "int64" else answer.string_ids.ids
 
@@ -190,12 +203,12 @@ class Model:
         if chooser.random() < 0.25:
             request.min_score = chooser.randrange(-2, 8)
         if chooser.random() < 0.4:
-            request.group_by = "lang"
+            request.group_by = GROUP_FIELD
             request.group_size = chooser.choice([0, 1, 2, 5])
             if chooser.random() < 0.25:
                 request.group_values.extend(chooser.sample(ASKED_GROUPS, chooser.randint(1, 4)))
         request.return_payloads = chooser.random() < 0.1
-        return self._with_filter(request, tree)
+        return self._exact(self._with_filter(request, tree))
 
     def search(self, rankings, tree):
         """Sends a random request of the rankings' query to both servers: for the whole collection, for a list, or for
@@ -227,7 +240,7 @@ class Model:
     def _select(self, ranked, request):
         if not request.group_by:
             return page_of(ranked, request)
-        return groups_of(ranked, request, lambda id: next(iter(filters.values_of(self.payloads[id], "lang")), None))
+        return groups_of(ranked, request, lambda id: next(iter(filters.values_of(self.payloads[id], GROUP_FIELD)), None))
 
     def _compare(self, name, request, response, wanted, unknown):
         answer = response.results[0]
@@ -251,7 +264,8 @@ class Model:
         self.counts["count"] += 1
 
     def facets(self, tree):
-        field, limit = self.chooser.choice(FACET_FIELDS), self.chooser.choice([1, 3, 100])
+        field = self.chooser.choice([field for field in FACET_FIELDS if field in self.fields])
+        limit = self.chooser.choice([1, 3, 100])
         request = documents_pb2.FacetsRequest(collection=self.name, field=field, limit=limit)
         self._with_filter(request, tree)
         ids, counts = self.matching(tree), collections.Counter()

@@ -3,7 +3,8 @@ groups, bit for bit.
 
     model_test.py FOLDER_OF_THE_PROGRAMS [--cases 2000] [--seconds 1200] [--seed S]
 
-Writes random documents with fields, deletes and compacts, and sends random requests between these. A case is one
+Writes random documents with random fields, deletes, compacts and kills servers, and sends random requests between
+these. A case is one
 request to each of the servers. Stops after this number of cases, or after --seconds if they take longer; the last line
 says how many there were. MAXSIM_TEST_SEED and MAXSIM_SELECTION_CASES also set seed and number. `make explore` does
 100,000 cases.
@@ -23,6 +24,7 @@ import model  # noqa: E402
 
 GROUPS = 2
 CASES_PER_QUERY, QUERIES_PER_WRITE = 8, 3
+CASES_PER_RESTART = 1000
 WEIGHTS = {"search": 8, "count": 1, "facets": 1, "scroll": 1}
 
 
@@ -34,14 +36,28 @@ def start(programs, folder):
     return cluster
 
 
-def run(models, cases, seconds, chooser):
+def restart(cluster, models, chooser):
+    """Kills the single server or the server of a group, and starts it again."""
+    node = chooser.choice([cluster.single, *cluster.replicas()])
+    node.collections = {one.name: node.folder / one.name for one in models}
+    node.kill()
+    if node is not cluster.single:
+        cluster.wait_lost([node])  # otherwise the router might still send a request to the old process
+    node.start()
+    cluster.wait_ready()
+
+
+def run(cluster, models, cases, seconds, chooser):
     """Returns the number of cases that were done."""
-    done, until = 0, time.monotonic() + seconds
+    done, num_restarts, until = 0, 0, time.monotonic() + seconds
     for one in models:
         for _ in range(10):
             one.write()
     while done < cases and time.monotonic() < until:
         one = chooser.choice(models)
+        if done // CASES_PER_RESTART > num_restarts:
+            restart(cluster, models, chooser)
+            num_restarts += 1
         for _ in range(chooser.randint(1, 3)):
             one.write()
         for _ in range(QUERIES_PER_WRITE):
@@ -69,13 +85,17 @@ def main():
         with start(arguments.programs, folder) as cluster:
             cluster.start()
             servers = {model.SINGLE: cluster.single, model.ROUTER: cluster.router}
-            models = [model.Model(servers, id_type, id_type, chooser) for id_type in ("string", "int64")]
-            done = run(models, arguments.cases, arguments.seconds, chooser)
+            models = [
+                model.Model(servers, f"{id_type}-{number}", id_type, chooser)
+                for id_type in ("string", "int64")
+                for number in range(2)
+            ]
+            done = run(cluster, models, arguments.cases, arguments.seconds, chooser)
             cluster.stop()
     for one in models:
-        print(one.name, dict(sorted(one.counts.items())))
-        for kind in ("whole", "list grouped", "matching", "delete_matching", "scroll"):
-            assert one.counts[kind] or done < 2000, f"no case of the kind {kind!r} came up in {done} cases"
+        print(one.name, one.fields, f"{one.planes} planes", dict(sorted(one.counts.items())))
+    for kind in ("whole", "list grouped", "matching", "delete_matching", "scroll"):
+        assert sum(one.counts[kind] for one in models) or done < 2000, f"no case of the kind {kind!r} in {done} cases"
     print(f"{done} cases of {arguments.cases} in {time.monotonic() - begin:.0f} s")
 
 
