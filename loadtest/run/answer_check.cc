@@ -34,12 +34,13 @@ PreparedRequest::PreparedRequest(const v1::RerankRequest& request, std::vector<s
     : encoded_(request),
       num_queries_(request.queries_size()),
       num_candidates_(num_candidates),
-      max_hits_(static_cast<int>(std::min<uint64_t>(request.top_k(), num_candidates))),
-      is_filtered_(!request.filter_text().empty()),
+      max_hits_(static_cast<int>(num_candidates == 0 ? request.top_k()
+                                                     : std::min<uint64_t>(request.top_k(), num_candidates))),
+      is_filtered_(!request.filter_text().empty() || num_candidates == 0),
       candidates_(std::move(candidates)),
       ids_(ids),
       check_(check),
-      positions_are_open_(positions_are_open) {}
+      positions_are_open_(positions_are_open || num_candidates == 0) {}
 
 absl::Status PreparedRequest::Check(const v1::RerankResponse& response) const {
   if (check_ == AnswerCheck::kNone) return absl::OkStatus();

@@ -249,7 +249,9 @@ class WorkloadBuilder {
                    options_.zipf_exponent > 0 ? Cat(", Zipf ", options_.zipf_exponent) : "");
         break;
       case CandidateKind::kWholeCollection:
-        text = Cat("all ", FormatCount(static_cast<int64_t>(num_candidates_)), " documents a query");
+        text = num_candidates_ == 0
+                   ? "all documents that the token may see"
+                   : Cat("all ", FormatCount(static_cast<int64_t>(num_candidates_)), " documents a query");
         break;
       case CandidateKind::kInline:
         text = Cat(FormatCount(static_cast<int64_t>(num_candidates_)), " inline documents a query, of ",

@@ -42,15 +42,14 @@ def write_tokens(options):
 
 
 def load(options, target, tenant, rate, seconds):
-    """Runs the load tester with a tenant's token. It does not check the answers, because the server tells a tenant no
-    number of documents. It ends with 1 if requests were refused, which is right for the neighbour, and with 3 if it
-    could not send on time: then `late_sends` of the result says how often."""
+    """Runs the load tester with a tenant's token. It ends with 1 if requests were refused, which is right for the
+    neighbour, and with 3 if it could not send on time: then `late_sends` of the result says how often."""
     folder = options.scratch / f"load-{tenant}"
     folder.mkdir(exist_ok=True)
     return loadtest(
         options.bin, folder, target, "documents", "all", seconds=seconds, mode="open", rate=rate, top_k=10,
         token_file=options.scratch / f"token-{tenant}", query_tokens=QUERY_TOKENS, pool_requests=64, threads=1,
-        concurrency=None, check="none", exits=(0, 3) if tenant == STEADY else (0, 1, 3),
+        concurrency=None, exits=(0, 3) if tenant == STEADY else (0, 1, 3),
     )  # fmt: skip
 
 

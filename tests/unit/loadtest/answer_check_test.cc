@@ -63,6 +63,16 @@ TEST_F(AnswerCheckTest, OrdinalsOfALiveCollectionHaveGaps) {
   EXPECT_FALSE(PreparedRequest(request_, {}, 4, nullptr, AnswerCheck::kOrder).Check(right_).ok());
 }
 
+TEST_F(AnswerCheckTest, ATenantsAnswerHasAtMostTopKHits) {
+  for (v1::QueryResult& result : *right_.mutable_results()) result.clear_int_ids();
+  const auto check = [&] { return PreparedRequest(request_, {}, 0, nullptr, AnswerCheck::kOrder).Check(right_); };
+  EXPECT_TRUE(check().ok()) << check();
+  request_.set_top_k(4);
+  EXPECT_TRUE(check().ok()) << "the tenant may have fewer documents";
+  request_.set_top_k(2);
+  EXPECT_FALSE(check().ok());
+}
+
 TEST_F(AnswerCheckTest, FewerCandidatesThanTopKAreAllOfThem) {
   request_.set_top_k(10);
   for (int query = 0; query < 2; ++query) {
