@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .filters import Filter as Filter
     from .methods import ServedCollection as ServedCollection
     from .ranking import Document as Document
+    from .ranking import Explanation as Explanation
     from .ranking import Ranking as Ranking
     from .ranking import Refinement as Refinement
     from .requests import RefinementOptions as RefinementOptions
@@ -44,6 +45,7 @@ __all__ = [
     "Client",
     "DeleteSummary",
     "Document",
+    "Explanation",
     "F",
     "FacetValue",
     "Facets",
@@ -72,6 +74,7 @@ _MODULES = {
     "Client": "client",
     "DeleteSummary": "documents",
     "Document": "ranking",
+    "Explanation": "ranking",
     "F": "filters",
     "FacetValue": "documents",
     "Facets": "documents",

@@ -20,7 +20,7 @@ from .client_methods import ClientMethods, with_coroutine_functions
 from .documents import Facets, StoredDocuments, WriteResults
 from .interceptors import async_call_metadata
 from .methods import ServedCollection, in_collection
-from .ranking import Ranking
+from .ranking import Explanation, Ranking
 from .requests import Request, collection_name
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
 from .v1 import admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
@@ -41,6 +41,7 @@ class AsyncClient(
         "Coroutine[Any, Any, WriteResults]",
         "Coroutine[Any, Any, StoredDocuments]",
         "Coroutine[Any, Any, Facets]",
+        "Coroutine[Any, Any, Explanation]",
     ],
     AsyncDocumentMethods,
 ):
@@ -160,6 +161,7 @@ class AsyncClientCollection(ServedCollection["Coroutine[Any, Any, Ranking]", "Co
 
     rerank = in_collection(AsyncClient.rerank)
     rerank_many = in_collection(AsyncClient.rerank_many)
+    explain = in_collection(AsyncClient.explain)
     upsert = in_collection(AsyncClient.upsert)
     upsert_stream = in_collection(AsyncClient.upsert_stream)
     delete = in_collection(AsyncClient.delete)

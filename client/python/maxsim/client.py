@@ -16,7 +16,7 @@ from .document_methods import DocumentMethods
 from .documents import Facets, StoredDocuments, WriteResults
 from .interceptors import CallMetadata
 from .methods import ServedCollection, in_collection
-from .ranking import Document, Ranking
+from .ranking import Document, Explanation, Ranking
 from .requests import Request, collection_name, token_matrix
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
 from .v1 import admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
@@ -38,6 +38,7 @@ class Client(
         WriteResults,
         StoredDocuments,
         Facets,
+        Explanation,
     ],
     DocumentMethods,
 ):
@@ -163,6 +164,7 @@ class ClientCollection(ServedCollection[Ranking, "list[Ranking]"]):
     # ServedCollection has `rerank` and `rerank_many` too, but pyright cannot infer there what they return.
     rerank = in_collection(Client.rerank)
     rerank_many = in_collection(Client.rerank_many)
+    explain = in_collection(Client.explain)
     upsert = in_collection(Client.upsert)
     upsert_stream = in_collection(Client.upsert_stream)
     delete = in_collection(Client.delete)

@@ -17,8 +17,8 @@ from .base_client import BaseClient, ResultT, Step, Steps
 from .documents import StoredDocuments, WriteResults, read_facets
 from .filters import FilterLike
 from .methods import ManyT, OneT, RerankMethods
-from .ranking import Ranking, read_response
-from .requests import Ids
+from .ranking import Ranking, read_explanation, read_response
+from .requests import Id, Ids, Query, Weights, make_explain_request
 from .splitting import GetParts, RerankParts
 from .v1 import admin_pb2
 from .v1 import rerank_pb2 as pb
@@ -35,6 +35,7 @@ IntT = TypeVar("IntT")
 WriteResultsT = TypeVar("WriteResultsT")
 StoredDocumentsT = TypeVar("StoredDocumentsT")
 FacetsT = TypeVar("FacetsT")
+ExplanationT = TypeVar("ExplanationT")
 
 ClientT = TypeVar("ClientT")
 
@@ -42,7 +43,20 @@ ClientT = TypeVar("ClientT")
 class ClientMethods(
     RerankMethods[OneT, ManyT],
     BaseClient,
-    Generic[OneT, ManyT, InfoT, ListT, CollectionT, BoolT, NoneT, IntT, WriteResultsT, StoredDocumentsT, FacetsT],
+    Generic[
+        OneT,
+        ManyT,
+        InfoT,
+        ListT,
+        CollectionT,
+        BoolT,
+        NoneT,
+        IntT,
+        WriteResultsT,
+        StoredDocumentsT,
+        FacetsT,
+        ExplanationT,
+    ],
 ):
     """The methods that call a server, except streams and upserts."""
 
@@ -272,6 +286,29 @@ class ClientMethods(
             lambda: make_facets_request(collection, field, filter, limit, min_sequence),
             timeout,
             read_facets,
+            once=False,
+        )
+
+    def explain(
+        self,
+        collection: str,
+        query: Query,
+        id: Id,
+        *,
+        weights: Weights | None = None,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> ExplanationT:
+        """Returns the similarity of each token of the query with each token of one document, from which follows why the
+        document has its score. `query`, `weights` and `min_sequence` are those of `rerank`.
+
+        NotFound: the collection does not hold the id. InvalidArgument: query and document have more than 1,048,576
+        similarities. ResourceExhausted, with `retry_after`: the server is busy with other calls of this kind."""
+        return self._ask(
+            "reranker.Explain",
+            lambda: make_explain_request(collection, query, id, weights, min_sequence),
+            timeout,
+            read_explanation,
             once=False,
         )
 

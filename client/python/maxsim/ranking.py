@@ -177,6 +177,40 @@ class Ranking(Sequence[Document]):
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
 
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """Why a document has its score.
+
+    `similarities` [query tokens, document tokens] are the inner products, before weights. `score` is the sum of each
+    query token's largest one, times the token's weight. `query_tokens` and `document_tokens` are the tokens as text. `query_tokens` is empty
+    unless the query is a text and the encoder reports its tokens, and `document_tokens` is empty unless the document's
+    payload has a list `tokens` with one text per token. `generation` and `query_truncated` are those of a
+    Ranking."""
+
+    score: float
+    similarities: npt.NDArray[np.float64] = dataclasses.field(compare=False)
+    query_tokens: list[str] = dataclasses.field(default_factory=list)
+    document_tokens: list[str] = dataclasses.field(default_factory=list)
+    generation: int = 0
+    query_truncated: bool = False
+
+    @property
+    def matches(self) -> npt.NDArray[np.int64]:
+        """The index of the best document token of each query token, int64 [query tokens]; the lowest of equal ones."""
+        return np.array(np.argmax(self.similarities, axis=1), np.int64)
+
+
+def read_explanation(response: pb.ExplainResponse) -> Explanation:
+    return Explanation(
+        response.score,
+        np.array(response.similarities, np.float64).reshape(response.num_query_tokens, response.num_document_tokens),
+        list(response.query_tokens),
+        list(response.document_tokens),
+        response.generation,
+        response.query_truncated,
+    )
+
+
 class _Answer:
     """One query's result from the server, and the Documents created from it so far. Thread-safe: threads that use a
     ranking at the same time get the same Documents, because the caller may change their payloads."""

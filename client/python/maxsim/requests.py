@@ -96,6 +96,15 @@ class Request:
         return request
 
 
+def make_explain_request(
+    collection: str, query: Query, id: Id, weights: Weights | None, min_sequence: int | None
+) -> pb.RerankRequest:
+    if not isinstance(id, str) and arguments.integer(id) is None:
+        raise ValueError(f"id is {arguments.shown(id)}; must be a string or an integer")
+    ids: Any = [id]
+    return Request(collection, query, ids, weights=weights, min_sequence=min_sequence).to_message()
+
+
 def make_request(given: Request) -> pb.RerankRequest:
     """Returns a request with the options of `given`, and without queries and candidates. The caller fills these in
     directly: they are large, and a message that is put into another one is copied."""

@@ -31,7 +31,7 @@ class CoroutinesTest(unittest.TestCase):
         for name in asked:
             self.assertTrue(inspect.iscoroutinefunction(getattr(one, name)), name)
             self.assertTrue(asyncio.iscoroutinefunction(getattr(maxsim.AsyncClient, name)), name)
-        for name in ("rerank", "rerank_many", "upsert", "upsert_stream", "delete", "get"):
+        for name in ("rerank", "rerank_many", "explain", "upsert", "upsert_stream", "delete", "get"):
             self.assertTrue(inspect.iscoroutinefunction(getattr(collection, name)), name)
             self.assertFalse(inspect.iscoroutinefunction(getattr(maxsim.Client("localhost:1").collection("d"), name)))
             wanted = [*inspect.signature(getattr(maxsim.Client, name)).parameters]
