@@ -47,7 +47,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 INCLUDE_ALL = ("tests/", "cmake/", "examples/")  # may include everything, and nothing includes them
 PACKAGES = ("client/python/maxsim", "client/python/maxsim_client", "client/python/maxsim_encoder",
-            "client/torch/maxsim_torch")
+            "client/python/maxsim_mcp", "client/torch/maxsim_torch")
 
 
 def levels():

@@ -119,7 +119,12 @@ class PackagingTest(RealServerTest):
         self.assertIn(f"-{seen['version']}", self.wheel.name)
         for package, number in wanted.items():
             self.assertRegex(seen[package], rf"^{re.escape(number)}")
-        run(folder / "venv" / "bin" / "maxsim-encoder", "--help")
+        for program in ("maxsim-encoder", "maxsim-mcp"):
+            run(folder / "venv" / "bin" / program, "--help")
+        # The package mcp is an extra, which is not installed here.
+        done = subprocess.run([folder / "venv" / "bin" / "maxsim-mcp"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"^maxsim-mcp: the package mcp, version 2 or later, is missing .*\n$")
         versions = ", ".join(f"{package} {seen[package]}" for package in ("grpcio", "protobuf", "numpy"))
         print(f"Python {version}: {distribution.name}, {versions}")
 
