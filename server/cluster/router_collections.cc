@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
 #include "client/error_details.h"
+#include "client/slot_message.h"
 #include "server/cluster/groups/answer_fault.h"
 #include "server/cluster/groups/call_outcome.h"
 #include "server/cluster/groups/check_info.h"
 #include "server/cluster/groups/rpcs.h"
 #include "server/cluster/observed/collection_report.h"
-#include "server/cluster/observed/slot_layout.h"
 #include "server/cluster/parts/error_origin.h"
 #include "server/observability/logging.h"
 #include "server/service/layout/layout_message.h"
@@ -169,7 +169,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::
   bool has_done = false;
   for (int32_t idx = 0; idx < num_groups; ++idx) {
     v1::CreateCollectionRequest of_group = request;
-    *of_group.mutable_slots() = MessageOf(collection::PartitionOf(idx, num_groups));
+    *of_group.mutable_slots() = client::SlotMessageOf(collection::PartitionOf(idx, num_groups));
     const absl::Status status = OnGroup(*view->groups()[static_cast<size_t>(idx)], kCreateRpc, of_group, change,
                                         absl::StatusCode::kAlreadyExists, {}, &has_done);
     if (absl::IsAlreadyExists(status)) before.Update(status);

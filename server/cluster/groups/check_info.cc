@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "client/slot_message.h"
 #include "collection/collection_name.h"
 #include "collection/manifest.h"
 #include "collection/slots.h"
@@ -69,7 +70,7 @@ std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer) {
     if (!collection::IsCollectionName(info.name()) || !names.insert(info.name()).second) {
       return WrongInfo("name", path, ".name is ", Quote(info.name()), ", which is not a valid name or is repeated");
     }
-    if (info.has_partition() && !IsSlotRange(info.partition())) {
+    if (info.has_partition() && !client::IsSlotRange(info.partition())) {
       return WrongInfo("partition", path, ".partition is ", info.partition().first_slot(), " to ",
                        info.partition().end_slot(), "; must be a range within 0 to ", collection::kNumSlots);
     }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "client/slot_message.h"
 #include "collection/slots.h"
 #include "server/cluster/observed/collection_report.h"
 #include "server/cluster/observed/slot_layout.h"
@@ -44,7 +45,7 @@ void CountOwned(const std::vector<GroupSaid>& groups, v1::SlotLayout& layout) {
   std::vector<bool> is_own(static_cast<size_t>(layout.owners_size()));
   const auto note = [&](const Group& group, const collection::SlotRange& slots, uint64_t num_documents) {
     const int idx = by_first[static_cast<size_t>(slots.first)] - 1;
-    if (idx < 0 || RangeOf(layout.owners(idx).slots()) != slots) return;
+    if (idx < 0 || client::SlotRangeOf(layout.owners(idx).slots()) != slots) return;
     v1::SlotOwner& owner = *layout.mutable_owners(idx);
     const bool is_of_owner = owner.group() == group.name();
     if (is_own[static_cast<size_t>(idx)] && !is_of_owner) return;
@@ -55,7 +56,7 @@ void CountOwned(const std::vector<GroupSaid>& groups, v1::SlotLayout& layout) {
     for (const Said& said : group.replicas) {
       for (const v1::SlotOwner& owner : said.info.live().layout().owners()) {
         if (owner.counted_case() != v1::SlotOwner::kNumDocuments) continue;
-        note(*group.group, RangeOf(owner.slots()), owner.num_documents());
+        note(*group.group, client::SlotRangeOf(owner.slots()), owner.num_documents());
       }
       note(*group.group, SlotsOf(said.info), said.info.num_documents());
     }
@@ -114,7 +115,7 @@ void LeaveOutOtherSlots(const v1::SlotLayout& layout, std::vector<GroupSaid>& gr
   for (GroupSaid& group : groups) {
     const v1::SlotOwner* const owner = OwnerIn(layout, group.group->name());
     if (owner == nullptr) continue;
-    const collection::SlotRange owned = RangeOf(owner->slots());
+    const collection::SlotRange owned = client::SlotRangeOf(owner->slots());
     const auto end_of_holders = std::stable_partition(group.replicas.begin(), group.replicas.end(),
                                                       [&](const Said& said) { return Holds(said.info, owned); });
     for (auto said = end_of_holders; said != group.replicas.end(); ++said) {

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/saturating.h"
 #include "base/text.h"
+#include "client/slot_message.h"
 #include "server/cluster/groups/group_reports.h"
 #include "server/cluster/observed/collection_report.h"
-#include "server/cluster/observed/slot_layout.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -86,7 +86,7 @@ absl::Status AddPart(const GroupSaid& group, const v1::SlotOwner* owner, Collect
   }
   // A group that has only a different generation cannot answer requests, but it still reports which slots it holds.
   if (of_part == nullptr) of_part = &group.replicas.front().info;
-  part.slots = owner == nullptr ? SlotsOf(*of_part) : RangeOf(owner->slots());
+  part.slots = owner == nullptr ? SlotsOf(*of_part) : client::SlotRangeOf(owner->slots());
   // If no server has counted the documents of the part's slots, those that the replica holds are the best guess.
   const bool is_counted = owner != nullptr && owner->counted_case() == v1::SlotOwner::kNumDocuments;
   part.num_documents = is_counted ? owner->num_documents() : of_part->num_documents();
@@ -125,7 +125,7 @@ absl::Status AddOwnedParts(const std::vector<std::shared_ptr<Group>>& groups, co
     view.parts.push_back(
         {.target = {.group = is_configured ? *known : std::make_shared<Group>(owner->group(), 0), .replicas = {}},
          .num_documents = owner->num_documents(),
-         .slots = RangeOf(owner->slots()),
+         .slots = client::SlotRangeOf(owner->slots()),
          .is_restricted = true,
          .is_configured = is_configured});
   }

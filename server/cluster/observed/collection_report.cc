@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/saturating.h"
 #include "base/text.h"
+#include "client/slot_message.h"
 
 namespace maxsim::cluster {
 
@@ -18,7 +19,7 @@ const v1::CollectionInfo* ReportAbout(std::string_view name, const v1::GetInfoRe
 
 collection::SlotRange SlotsOf(const v1::CollectionInfo& info) {
   if (!info.has_partition()) return {};
-  return {static_cast<int32_t>(info.partition().first_slot()), static_cast<int32_t>(info.partition().end_slot())};
+  return client::SlotRangeOf(info.partition());
 }
 
 absl::Status CheckSameShape(const v1::CollectionInfo& a, const v1::CollectionInfo& b, const std::string& name) {

@@ -10,16 +10,8 @@
 
 namespace maxsim::cluster {
 
-// Returns whether a message names slots that exist, at least one.
-bool IsSlotRange(const v1::PartitionInfo& slots);
-
-// Convert between the two forms of a range. The message must be one for which IsSlotRange returns true.
-collection::SlotRange RangeOf(const v1::PartitionInfo& slots);
-v1::PartitionInfo MessageOf(const collection::SlotRange& slots);
-
-// Returns what is wrong with a layout, as a text that begins with the field ("owners[2].slots is ..."). Returns "" if
-// it has a revision, its owners have names of groups, no name twice, and each range begins where the one before it
-// ends, so that they are all slots together.
+// Returns what is wrong with a layout, as a text that begins with the field ("owners[2].group is ..."). Returns "" if
+// it has a revision and its owners are valid (collection::CheckSlotOwners).
 std::string LayoutFault(const v1::SlotLayout& layout);
 
 // Returns the group's entry in the layout; null if the group owns no slots. The result is a part of `layout`.

@@ -3,9 +3,9 @@
 
 #include <utility>
 
+#include "client/slot_message.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/cluster/groups/view.h"
-#include "server/cluster/observed/slot_layout.h"
 
 namespace maxsim::cluster {
 
@@ -19,7 +19,7 @@ template <typename Request>
 void RestrictToSlots(const CollectionView::Part& part, Request& request) {
   if (!part.is_restricted) return;
   v1::Filter in_slots;
-  *in_slots.mutable_in_slots() = MessageOf(part.slots);
+  *in_slots.mutable_in_slots() = client::SlotMessageOf(part.slots);
   if (!request.has_visible()) {
     *request.mutable_visible() = std::move(in_slots);
     return;

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/thread_name.h"
 #include "client/error_details.h"
+#include "client/slot_message.h"
 #include "collection/manifest.h"
 #include "server/service/bootstrap/snapshot_messages.h"
 #include "server/service/bootstrap/snapshot_receiver.h"
@@ -78,13 +79,11 @@ absl::Status ReadBeginning(const v1::ReadSnapshotResponse& message, const std::s
   source.slots = SlotRange();
   if (info.has_partition()) {
     const v1::PartitionInfo& partition = info.partition();
-    if (partition.first_slot() >= partition.end_slot() ||
-        partition.end_slot() > static_cast<uint32_t>(collection::kNumSlots)) {
+    if (!client::IsSlotRange(partition)) {
       return absl::InternalError(Cat("the snapshot has the slots from ", partition.first_slot(), " to before ",
                                      partition.end_slot(), "; must be within 0 to before ", collection::kNumSlots));
     }
-    source.slots = {.first = static_cast<int32_t>(partition.first_slot()),
-                    .end = static_cast<int32_t>(partition.end_slot())};
+    source.slots = client::SlotRangeOf(partition);
   }
   source.total_bytes = begin.total_bytes();
   source.sequence = begin.sequence();

@@ -5,14 +5,24 @@
 #include "client/error_details.h"
 
 namespace maxsim::service {
+namespace {
 
-absl::StatusOr<std::vector<collection::SlotOwner>> OwnersOf(const v1::SetLayoutRequest& request) {
+std::vector<collection::SlotOwner> FromProto(const google::protobuf::RepeatedPtrField<v1::SlotOwner>& messages) {
   std::vector<collection::SlotOwner> owners;
-  owners.reserve(static_cast<size_t>(request.owners_size()));
-  for (const v1::SlotOwner& owner : request.owners()) {
+  owners.reserve(static_cast<size_t>(messages.size()));
+  for (const v1::SlotOwner& owner : messages) {
     owners.push_back(
         {.group = owner.group(), .first_slot = owner.slots().first_slot(), .end_slot = owner.slots().end_slot()});
   }
+  return owners;
+}
+
+}  // namespace
+
+std::vector<collection::SlotOwner> OwnersOf(const v1::SlotLayout& layout) { return FromProto(layout.owners()); }
+
+absl::StatusOr<std::vector<collection::SlotOwner>> OwnersOf(const v1::SetLayoutRequest& request) {
+  std::vector<collection::SlotOwner> owners = FromProto(request.owners());
   const std::optional<collection::SlotLayoutFault> fault = collection::CheckSlotOwners(owners);
   if (!fault.has_value()) return owners;
   if (!fault->limit.has_value()) return client::InvalidField(fault->field, fault->problem);

@@ -10,6 +10,9 @@
 
 namespace maxsim::service {
 
+// Returns the owners of a layout as they are. They need not be valid (collection::CheckSlotOwners).
+std::vector<collection::SlotOwner> OwnersOf(const v1::SlotLayout& layout);
+
 // Returns the owners of a request, or INVALID_ARGUMENT about the field, with the limit that it breaks, if they are not
 // valid (collection::CheckSlotOwners).
 absl::StatusOr<std::vector<collection::SlotOwner>> OwnersOf(const v1::SetLayoutRequest& request);

@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "base/text.h"
+#include "client/slot_message.h"
 #include "maxsim_version.h"
 #include "server/service/layout/layout_message.h"
 
@@ -60,10 +61,7 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   info.set_loaded_at_unix_seconds(absl::ToDoubleSeconds(collection.loaded_at() - absl::UnixEpoch()));
   info.set_unavailable_documents(collection.num_unavailable(devices));
   if (manifest.encoder.has_value()) *info.mutable_encoder() = ToProto(*manifest.encoder);
-  if (manifest.partition.has_value()) {
-    info.mutable_partition()->set_first_slot(static_cast<uint32_t>(manifest.partition->first));
-    info.mutable_partition()->set_end_slot(static_cast<uint32_t>(manifest.partition->end));
-  }
+  if (manifest.partition.has_value()) *info.mutable_partition() = client::SlotMessageOf(*manifest.partition);
   info.set_rotation_seed(manifest.rotation_seed);
   if (status.live == nullptr) info.set_fingerprint(collection.generation().fingerprint());
   for (const collection::Field& field : manifest.fields) {

@@ -1,10 +1,9 @@
 // Reads the field `slots` of a request that changes a collection.
 #pragma once
 
-#include <cstdint>
-
 #include "absl/status/statusor.h"
 #include "base/text.h"
+#include "client/slot_message.h"
 #include "collection/slots.h"
 #include "maxsim/v1/admin.pb.h"
 #include "server/service/call/status.h"
@@ -17,13 +16,11 @@ template <typename Request>
 absl::StatusOr<collection::SlotRange> SlotsOfRequest(const Request& request) {
   if (!request.has_slots()) return collection::SlotRange();
   const v1::PartitionInfo& slots = request.slots();
-  constexpr auto kEnd = static_cast<uint32_t>(collection::kNumSlots);
-  if (slots.first_slot() >= slots.end_slot() || slots.end_slot() > kEnd) {
+  if (!client::IsSlotRange(slots)) {
     return InvalidField("slots", Cat("are from ", slots.first_slot(), " to before ", slots.end_slot(),
-                                     "; must be at least one, within 0 to before ", kEnd));
+                                     "; must be at least one, within 0 to before ", collection::kNumSlots));
   }
-  return collection::SlotRange{.first = static_cast<int32_t>(slots.first_slot()),
-                               .end = static_cast<int32_t>(slots.end_slot())};
+  return client::SlotRangeOf(slots);
 }
 
 }  // namespace maxsim::service

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "client/error_details.h"
+#include "client/slot_message.h"
 #include "collection/filters/filter_text.h"
 
 namespace maxsim::service {
@@ -125,7 +126,7 @@ class Converter {
     if (slots.end_slot() <= slots.first_slot() || slots.end_slot() > kEnd) {
       return Invalid(where, ".end_slot: is ", slots.end_slot(), "; must be ", slots.first_slot() + 1, " to ", kEnd);
     }
-    return Filter::InSlots({static_cast<int32_t>(slots.first_slot()), static_cast<int32_t>(slots.end_slot())});
+    return Filter::InSlots(client::SlotRangeOf(slots));
   }
 
   size_t num_nodes_ = 0;
@@ -178,8 +179,7 @@ void Fill(const Filter& filter, v1::Filter& message) {
       message.set_exists(filter.field);
       return;
     case Filter::Kind::kInSlots:
-      message.mutable_in_slots()->set_first_slot(static_cast<uint32_t>(filter.slots.first));
-      message.mutable_in_slots()->set_end_slot(static_cast<uint32_t>(filter.slots.end));
+      *message.mutable_in_slots() = client::SlotMessageOf(filter.slots);
       return;
   }
 }

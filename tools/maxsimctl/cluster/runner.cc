@@ -10,6 +10,7 @@
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "client/slot_message.h"
 #include "tools/command_line/terminal.h"
 #include "tools/maxsimctl/cluster/plan_text.h"
 
@@ -33,8 +34,7 @@ absl::StatusOr<uint64_t> CallBootstrap(client::Client& client, const std::string
   v1::BootstrapCollectionRequest request;
   request.set_name(collection);
   for (const std::string& source : call.sources) request.add_sources(source);
-  request.mutable_slots()->set_first_slot(static_cast<uint32_t>(call.slots.first));
-  request.mutable_slots()->set_end_slot(static_cast<uint32_t>(call.slots.end));
+  *request.mutable_slots() = client::SlotMessageOf(call.slots);
   request.set_residency(residency);
   const absl::StatusOr<v1::BootstrapCollectionResponse> response =
       client.BootstrapCollection(request, {.timeout = kCallTimeout});
@@ -179,8 +179,7 @@ absl::Status Runner::DoSetLayout(const SetLayout& step) {
   for (const Owner& owner : step.owners) {
     v1::SlotOwner& added = *request.add_owners();
     added.set_group(owner.group);
-    added.mutable_slots()->set_first_slot(static_cast<uint32_t>(owner.slots.first));
-    added.mutable_slots()->set_end_slot(static_cast<uint32_t>(owner.slots.end));
+    *added.mutable_slots() = client::SlotMessageOf(owner.slots);
   }
   const absl::StatusOr<v1::SetLayoutResponse> response = (*client)->SetLayout(request);
   progress_.is_ready_for_layout = false;

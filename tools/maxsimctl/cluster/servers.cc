@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/text.h"
+#include "client/slot_message.h"
 #include "tools/command_line/terminal.h"
 #include "tools/command_line/token_file.h"
 #include "tools/maxsimctl/context/collection_view.h"
@@ -40,9 +41,7 @@ const v1::CollectionInfo* FindReport(const v1::GetInfoResponse& info, const std:
 // Returns the slots of a report, in which no partition means all slots.
 absl::StatusOr<SlotRange> SlotsFrom(bool is_set, const v1::PartitionInfo& slots, const std::string& address) {
   if (!is_set) return SlotRange{};
-  if (slots.first_slot() < slots.end_slot() && slots.end_slot() <= static_cast<uint32_t>(kNumSlots)) {
-    return SlotRange{static_cast<int32_t>(slots.first_slot()), static_cast<int32_t>(slots.end_slot())};
-  }
+  if (client::IsSlotRange(slots)) return client::SlotRangeOf(slots);
   return absl::InternalError(Cat("the report about ", address, " is wrong: slots ", slots.first_slot(), " up to ",
                                  slots.end_slot(), ", which are not in 0 .. ", kNumSlots - 1));
 }

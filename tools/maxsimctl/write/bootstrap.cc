@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "base/units.h"
+#include "client/slot_message.h"
 #include "collection/slots.h"
 #include "tools/maxsimctl/context/collection_view.h"
 #include "tools/maxsimctl/write/commands.h"
@@ -29,10 +30,7 @@ absl::Status RunBootstrap(const BootstrapOptions& options, Context& context) {
   request.set_name(options.name);
   for (const std::string& source : options.sources) request.add_sources(source);
   request.set_residency(options.residency);
-  if (!options.slots.is_whole()) {
-    request.mutable_slots()->set_first_slot(static_cast<uint32_t>(options.slots.first));
-    request.mutable_slots()->set_end_slot(static_cast<uint32_t>(options.slots.end));
-  }
+  if (!options.slots.is_whole()) *request.mutable_slots() = client::SlotMessageOf(options.slots);
   const absl::Duration timeout = std::max(kBootstrapTimeout, absl::Seconds(context.options.timeout_seconds));
   const auto response = (*client)->BootstrapCollection(request, {.timeout = timeout});
   if (!response.ok()) return NameAllowedRoots(context.AddAdvice(response.status(), timeout));

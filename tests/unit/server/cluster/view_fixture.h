@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/slot_message.h"
 #include "server/cluster/groups/group.h"
 #include "server/cluster/groups/view.h"
 #include "server/cluster/observed/slot_layout.h"
@@ -40,7 +41,7 @@ inline v1::SlotLayout LayoutOf(uint64_t revision,
   for (const auto& [group, slots] : owners) {
     v1::SlotOwner& owner = *layout.add_owners();
     owner.set_group(group);
-    *owner.mutable_slots() = MessageOf(slots);
+    *owner.mutable_slots() = client::SlotMessageOf(slots);
   }
   return layout;
 }

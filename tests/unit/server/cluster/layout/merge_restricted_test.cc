@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/slot_message.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
@@ -29,7 +30,7 @@ bool IsSeen(const v1::Filter& visible, const std::string& id) {
       return std::all_of(visible.all_of().filters().begin(), visible.all_of().filters().end(),
                          [&](const v1::Filter& filter) { return IsSeen(filter, id); });
     case v1::Filter::kInSlots:
-      return RangeOf(visible.in_slots()).contains(collection::SlotOf(std::string_view(id)));
+      return client::SlotRangeOf(visible.in_slots()).contains(collection::SlotOf(std::string_view(id)));
     case v1::Filter::kExists:
       return std::hash<std::string>()("owner " + id) % 3 != 0;
     default:
@@ -51,7 +52,7 @@ class MergeRestrictedTest : public testing::Test {
       const collection::SlotRange slots = collection::PartitionOf(part, kNumRestrictedParts);
       v1::SlotOwner& owner = *layout.add_owners();
       owner.set_group(absl::StrCat("g", part));
-      *owner.mutable_slots() = MessageOf(slots);
+      *owner.mutable_slots() = client::SlotMessageOf(slots);
       owner.set_num_documents(HeldBy(slots).size());
       Say(*groups[static_cast<size_t>(part)]->replicas()[0], {LiveInfoOf(slots, {}, HeldBy(slots).size())});
     }

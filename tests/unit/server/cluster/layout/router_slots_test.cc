@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/error_details.h"
+#include "client/slot_message.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/cluster/router_documents.h"
@@ -39,7 +40,7 @@ class RouterSlotsTest : public RouterTest {
 
   // Returns the slots that a request names.
   static std::optional<collection::SlotRange> AskedSlots(const v1::Filter& visible) {
-    if (visible.has_in_slots()) return RangeOf(visible.in_slots());
+    if (visible.has_in_slots()) return client::SlotRangeOf(visible.in_slots());
     if (!visible.has_all_of()) return std::nullopt;
     const auto& filters = visible.all_of().filters();
     return AskedSlots(filters[filters.size() - 1]);

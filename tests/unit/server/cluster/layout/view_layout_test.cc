@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/monotonic_clock.h"
+#include "client/slot_message.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/cluster/groups/view.h"
@@ -144,7 +145,7 @@ TEST_F(ViewLayoutTest, AReplicaThatDoesNotHoldItsGroupsSlotsIsLeftOut) {
   v1::GetInfoResponse info;
   AddGroups(*view_, MonotonicNow(), info);
   const v1::ReplicaCollection& reported = info.groups(0).replicas(1).collections(0);
-  EXPECT_EQ(RangeOf(reported.slots()), (collection::SlotRange{1, 2048}));
+  EXPECT_EQ(client::SlotRangeOf(reported.slots()), (collection::SlotRange{1, 2048}));
   EXPECT_EQ(reported.layout_revision(), 5);
   EXPECT_THAT(reported.left_out(), HasSubstr("it holds slots 1 .. 2047"));
 }
