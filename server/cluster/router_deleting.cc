@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/guard.h"
-#include "base/monotonic_clock.h"
 #include "base/saturating.h"
 #include "client/error_details.h"
+#include "server/cluster/fresh_view.h"
 #include "server/cluster/groups/call_outcome.h"
 #include "server/cluster/groups/rpcs.h"
 #include "server/cluster/parts/check_documents.h"
@@ -31,9 +31,6 @@ namespace maxsim::cluster {
 namespace {
 
 using DeleteAnswers = std::vector<absl::StatusOr<v1::DeleteResponse>>;
-
-// The maximum number of times that a delete is tried if the groups keep changing to other slots.
-constexpr int kMaxDeletingAttempts = 4;
 
 std::string DocumentCount(uint64_t count) { return absl::StrCat(count, count == 1 ? " document" : " documents"); }
 
@@ -181,23 +178,14 @@ void RouterDocuments::AskToDelete(const std::shared_ptr<Deleting>& deleting) {
 }
 
 bool RouterDocuments::DeleteAgain(const std::shared_ptr<Deleting>& deleting, const DeleteAnswers& answers) {
-  if (!FailedForSlotsOnly(answers) || deleting->num_attempts >= kMaxDeletingAttempts ||
-      MonotonicNow() >= deleting->call->context.deadline) {
-    return false;
-  }
+  if (!FailedForSlotsOnly(answers) || !MayAskAgain(deleting->num_attempts, deleting->call->context)) return false;
   for (const absl::StatusOr<v1::DeleteResponse>& answer : answers) {
     if (!answer.ok()) continue;
     deleting->num_deleted = SaturatingAdd(deleting->num_deleted, answer->num_deleted());
     deleting->num_missing = SaturatingAdd(deleting->num_missing, answer->num_missing());
     deleting->sequence = std::max(deleting->sequence, answer->sequence());
   }
-  deps_.membership->RefreshThen([this, deleting] {
-    // If memory runs out, the destructor of the call sends its answer.
-    Guarded([&] {
-      AskToDelete(deleting);
-      return absl::OkStatus();
-    }).IgnoreError();
-  });
+  AskWithFreshView(*deps_.membership, [this, deleting] { AskToDelete(deleting); });
   return true;
 }
 

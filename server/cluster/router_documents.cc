@@ -1,6 +1,5 @@
 #include "server/cluster/router_documents.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,8 +14,6 @@
 #include "server/cluster/parts/check_documents.h"
 #include "server/cluster/parts/clients_index.h"
 #include "server/cluster/parts/deal_documents.h"
-#include "server/cluster/parts/error_origin.h"
-#include "server/cluster/parts/merge.h"
 #include "server/cluster/parts/merge_documents.h"
 #include "server/cluster/parts/scatter.h"
 #include "server/cluster/router_writes.h"
@@ -29,16 +26,6 @@
 
 namespace maxsim::cluster {
 namespace {
-
-// Takes an error about a document or id in a part's request. Returns the error with the index that the document or id
-// has in the client's request.
-absl::Status WithClientsItem(const absl::Status& status, const Positions& positions) {
-  absl::Status changed = status;
-  for (const std::string_view list : {"documents", "string_ids.ids", "int_ids.ids"}) {
-    changed = WithClientsIndex(changed, list, positions);
-  }
-  return changed;
-}
 
 // Returns the first error of a write to several groups, or OK if there is none. The error names indices of the
 // client's request, and says which groups have carried out their part of the write. A tenant must not learn the names
@@ -71,30 +58,6 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
   // group that returned the error. So drop the ErrorInfo.
   if (answers.size() > 1 && IsSafeToRepeat(status)) status.ErasePayload(client::kErrorInfoTypeUrl);
   return status;
-}
-
-// Returns the error of a read with the server's message and details, and with the index in the client's request. If
-// the group is lost, the error also names the group. For a tenant, the gate removes the names of lost groups, except
-// from errors about unknown ids, which do not get one here.
-absl::Status ReadErrorOf(const absl::Status& status, const std::string& group, const Positions& positions,
-                         bool is_tenant) {
-  if (IsOtherView(status)) {  // A client knows of no slots. RefreshAfter has begun to make a fresh view.
-    return absl::UnavailableError(absl::StrCat("group ", group, " does not answer: ", status.message()));
-  }
-  absl::Status of_client = WithClientsItem(status, positions);
-  return IsLost(status) && !is_tenant ? WithOrigin(of_client, absl::StrCat("group ", group)) : of_client;
-}
-
-// If each group's answer is within the limit but the merged answer is too large, returns INVALID_ARGUMENT, as a
-// single server does.
-absl::Status CheckReadSize(const v1::GetResponse& merged, const service::RequestLimits& limits) {
-  const auto bytes = static_cast<uint64_t>(merged.ByteSizeLong());
-  if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
-  return service::InvalidField(
-      "ids",
-      absl::StrCat("the documents take ", bytes, " bytes, but an answer has at most ", limits.max_answer_bytes,
-                   " (limits.max_answer_bytes); ask for fewer, or without return_tokens"),
-      {limits.max_answer_bytes, bytes, "limits.max_answer_bytes"});
 }
 
 // Sends the parts of a write to their groups. If all groups answer without an error, `merge` makes the response, and
@@ -193,51 +156,6 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
   const absl::Time deadline = DeadlineOf(call->context);
   ScatterWrite(deps_.environment, deps_.membership, deadline, std::move(sent), kDeleteRpc, CheckDeleteAnswer,
                std::move(call), MergeDeletes, /*submitted=*/nullptr);
-}
-
-void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext context,
-                          service::Done<v1::GetResponse> done) {
-  auto call = std::make_shared<service::Call<v1::GetResponse>>(deps_.metrics, std::move(context), std::move(done));
-  service::DescribeDocuments(request.collection(), call->context.method,
-                             request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
-  DealtCall<v1::GetRequest> sent;
-  StoredShape shape;
-  const absl::Status status = Guarded([&] {
-    if (absl::Status s = CheckState(); !s.ok()) return s;
-    const auto collection = deps_.membership->view()->Find(request.collection());
-    if (!collection.ok()) return collection.status();
-    if (absl::Status s = CheckMinSequence(request.min_sequence(), **collection); !s.ok()) return s;
-    shape = {.storage = (*collection)->info.storage(), .dim = (*collection)->info.dim()};
-    const auto fill = [&](v1::GetRequest& of_part) {
-      of_part.set_return_tokens(request.return_tokens());
-      of_part.set_min_sequence(request.min_sequence());
-    };
-    return PartitionRequest(request, **collection, deps_.limits, service::kMaxGetIds, fill, sent);
-  });
-  if (!status.ok()) return call->Finish(status);
-  const GroupCallOptions options{.deadline = DeadlineOf(call->context),
-                                 .may_hedge = true,
-                                 .cancelled = call->context.cancelled,
-                                 .span = call->context.span.AsParent()};
-  std::vector<AnswerCheck<v1::GetResponse>> checks =
-      ChecksOf<v1::GetResponse>(sent.requests, [shape](const v1::GetRequest& of_part, const v1::GetResponse& answer) {
-        return CheckGetAnswer(of_part, shape, answer);
-      });
-  Scatter<v1::GetRequest, v1::GetResponse>(
-      deps_.environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, kGetRpc,
-      [call, request, membership = deps_.membership, limits = deps_.limits, groups = std::move(sent.groups),
-       positions = std::move(sent.positions),
-       one_log = sent.one_log](std::vector<absl::StatusOr<v1::GetResponse>> answers) {
-        RefreshAfter(answers, *membership);
-        call->Finish(Guarded([&]() -> absl::StatusOr<v1::GetResponse> {
-          for (size_t i = 0; i < answers.size(); ++i) {
-            if (!answers[i].ok()) return ReadErrorOf(answers[i].status(), groups[i], positions[i], IsOfTenant(*call));
-          }
-          v1::GetResponse merged = MergeGets(request, std::move(answers), positions, one_log);
-          if (absl::Status s = CheckReadSize(merged, limits); !s.ok()) return s;
-          return merged;
-        }));
-      });
 }
 
 bool RouterDocuments::HasIntIds(const service::Caller&, std::string_view collection) const {

@@ -36,8 +36,9 @@ class RouterDocuments : public service::DocumentApiBase {
               Submitted submitted = nullptr) override;
   void Delete(const v1::DeleteRequest& request, service::CallContext context,
               service::Done<v1::DeleteResponse> done) override;
+  // The calls that read are in router_reading.cc.
   void Get(const v1::GetRequest& request, service::CallContext context, service::Done<v1::GetResponse> done) override;
-  // These ask every group that holds a part of the collection (router_reading.cc).
+  // These ask every group that holds a part of the collection.
   void Scroll(const v1::ScrollRequest& request, service::CallContext context,
               service::Done<v1::ScrollResponse> done) override;
   void Count(const v1::CountRequest& request, service::CallContext context,
@@ -47,7 +48,7 @@ class RouterDocuments : public service::DocumentApiBase {
   bool HasIntIds(const service::Caller& caller, std::string_view collection) const override;
 
  private:
-  // A call that counts or lists, and the state of its current attempt.
+  // A call that reads, counts or lists, and the state of its current attempt.
   template <typename Request, typename Response>
   struct Reading;
   template <typename Request, typename Response>

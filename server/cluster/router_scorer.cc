@@ -7,6 +7,7 @@
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/saturating.h"
+#include "server/cluster/fresh_view.h"
 #include "server/cluster/groups/rpcs.h"
 #include "server/cluster/parts/check_rerank.h"
 #include "server/cluster/parts/group_members.h"
@@ -16,12 +17,6 @@
 #include "server/cluster/parts/split.h"
 
 namespace maxsim::cluster {
-namespace {
-
-// The maximum number of times that a request is tried if the groups keep changing to other generations or slots.
-constexpr int kMaxAttempts = 4;
-
-}  // namespace
 
 // A rerank call and the state of its current attempt.
 struct RouterScorer::Scoring {
@@ -144,16 +139,9 @@ void RouterScorer::Charge(service::RerankCall& call,
   call.Charge(std::min(num_pairs, deps_.limits.max_request_work), /*is_certain=*/true).IgnoreError();
 }
 
-bool RouterScorer::NeedFreshView(const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
-  return std::any_of(answers.begin(), answers.end(),
-                     [](const absl::StatusOr<v1::RerankResponse>& answer) { return IsOtherView(answer.status()); });
-}
-
 bool RouterScorer::AskAgain(const std::shared_ptr<Scoring>& scoring) {
   service::RerankCall& call = *scoring->call;
-  const bool may_ask =
-      scoring->num_attempts < kMaxAttempts && call.request.generation() == 0 && MonotonicNow() < call.context.deadline;
-  if (!may_ask) return false;
+  if (call.request.generation() != 0 || !MayAskAgain(scoring->num_attempts, call.context)) return false;
   absl::Status returned = Guarded([&] {
     ReturnInlineDocuments(scoring->split, call.request);
     return absl::OkStatus();
@@ -162,13 +150,7 @@ bool RouterScorer::AskAgain(const std::shared_ptr<Scoring>& scoring) {
     call.Refuse(Rejection::kMemory, std::move(returned));
     return true;
   }
-  deps_.membership->RefreshThen([this, scoring] {
-    // If memory runs out, the destructor of the call sends its answer.
-    Guarded([&] {
-      Ask(scoring);
-      return absl::OkStatus();
-    }).IgnoreError();
-  });
+  AskWithFreshView(*deps_.membership, [this, scoring] { Ask(scoring); });
   return true;
 }
 
@@ -223,30 +205,51 @@ void RouterScorer::Finish(Scoring& scoring, std::vector<absl::StatusOr<v1::Reran
   call.Finish(std::move(response));
 }
 
+struct RouterScorer::Explaining {
+  std::unique_ptr<service::ExplainCall> call;
+  int num_attempts = 0;
+};
+
 void RouterScorer::Answer(std::unique_ptr<service::ExplainCall> call) {
+  std::shared_ptr<Explaining> explaining;
+  absl::Status status = Guarded([&] {
+    explaining = std::make_shared<Explaining>();
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call->Finish(std::move(status));
+  explaining->call = std::move(call);
+  Ask(explaining);
+}
+
+void RouterScorer::Ask(const std::shared_ptr<Explaining>& explaining) {
+  ++explaining->num_attempts;
+  service::ExplainCall& call = *explaining->call;
   CallTarget target;
   std::shared_ptr<v1::RerankRequest> request;
   absl::Status status = Guarded([&] {
-    const auto collection = deps_.membership->view()->Find(call->request.collection());
+    const auto collection = deps_.membership->view()->Find(call.request.collection());
     if (!collection.ok()) return collection.status();
-    request = std::make_shared<v1::RerankRequest>(call->request);
-    // Splitting the request finds the part that holds the id.
-    const absl::StatusOr<SplitRequest> split = SplitRerank(call->request, collection->get(), deps_.limits, 0);
+    request = std::make_shared<v1::RerankRequest>(call.request);
+    // Splitting the request finds the part that holds the id. It takes no inline documents, because Explain has none.
+    const absl::StatusOr<SplitRequest> split = SplitRerank(call.request, collection->get(), deps_.limits, 0);
     if (!split.ok()) return split.status();
     const CollectionView::Part& part = (*collection)->parts[split->parts.front().part];
     RestrictToSlots(part, *request);
     target = part.target;
     return absl::OkStatus();
   });
-  if (!status.ok()) return call->Finish(std::move(status));
-  const GroupCallOptions options = OptionsOf(call->context, /*is_rerank=*/false);
+  if (!status.ok()) return call.Finish(std::move(status));
+  const GroupCallOptions options = OptionsOf(call.context, /*is_rerank=*/false);
   CallGroup<v1::RerankRequest, v1::ExplainResponse>(
       deps_.environment, std::move(target), options, kExplainRpc, request,
       [request](const v1::ExplainResponse& answer) { return CheckExplainAnswer(*request, answer); },
-      [call = std::move(call), membership = deps_.membership](absl::StatusOr<v1::ExplainResponse> answer) {
-        if (!IsOtherView(answer.status())) return call->Finish(std::move(answer));
-        membership->RefreshThen([] {});  // A client that repeats the call meets a fresh view.
-        call->Finish(absl::UnavailableError(answer.status().message()));
+      [this, explaining](absl::StatusOr<v1::ExplainResponse> answer) {
+        service::ExplainCall& asked = *explaining->call;
+        if (!IsOtherView(answer.status())) return asked.Finish(std::move(answer));
+        if (asked.request.generation() == 0 && MayAskAgain(explaining->num_attempts, asked.context)) {
+          return AskWithFreshView(*deps_.membership, [this, explaining] { Ask(explaining); });
+        }
+        asked.Finish(absl::UnavailableError(answer.status().message()));
       });
 }
 

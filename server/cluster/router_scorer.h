@@ -50,8 +50,6 @@ class RouterScorer : public service::Scorer {
   // for all groups. It also may if the group was asked to score inline documents, because any other group can score
   // them.
   static bool OthersMayAnswer(const Scoring& scoring, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
-  // Returns whether a server does not have the generation or the slots that it was asked for.
-  static bool NeedFreshView(const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   // Refreshes the view and asks all groups again. Returns false, and does nothing, if this was the last attempt, if the
   // deadline has passed, or if the client named a generation.
   bool AskAgain(const std::shared_ptr<Scoring>& scoring);
@@ -63,6 +61,9 @@ class RouterScorer : public service::Scorer {
   // the call later.
   bool AskForMembers(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   void Finish(Scoring& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
+  // An explain call and the state of its current attempt.
+  struct Explaining;
+  void Ask(const std::shared_ptr<Explaining>& explaining);
   GroupCallOptions OptionsOf(const service::CallContext& context, bool is_rerank) const;
 
   const RouterDependencies deps_;

@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/monotonic_clock.h"
+#include "server/cluster/fresh_view.h"
 #include "server/cluster/groups/answer_fault.h"
-#include "server/cluster/groups/call_outcome.h"
 #include "server/cluster/groups/membership.h"
 #include "server/service/call/call.h"
 #include "server/service/tenants/caller.h"
@@ -45,10 +45,7 @@ std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<co
 // client that repeats its call some milliseconds later then meets a fresh view.
 template <typename Response>
 void RefreshAfter(const std::vector<absl::StatusOr<Response>>& answers, Membership& membership) {
-  const bool is_outdated = std::any_of(answers.begin(), answers.end(), [](const absl::StatusOr<Response>& answer) {
-    return IsOtherView(answer.status());
-  });
-  if (is_outdated) membership.RefreshThen([] {});
+  if (NeedFreshView(answers)) membership.RefreshThen([] {});
 }
 
 }  // namespace maxsim::cluster

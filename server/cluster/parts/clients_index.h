@@ -23,4 +23,14 @@ absl::Status WithClientsIndex(const absl::Status& status, std::string_view list,
   return client::WithField(status, client::WithIndex(field, list, static_cast<size_t>(indices[*idx])));
 }
 
+// Does the same with the lists of documents and ids in calls of the Documents service.
+template <typename Index>
+absl::Status WithClientsItem(const absl::Status& status, const std::vector<Index>& indices) {
+  absl::Status changed = status;
+  for (const std::string_view list : {"documents", "string_ids.ids", "int_ids.ids"}) {
+    changed = WithClientsIndex(changed, list, indices);
+  }
+  return changed;
+}
+
 }  // namespace maxsim::cluster

@@ -114,7 +114,8 @@ inline CallTarget ForWrites(const CollectionView::Part& part, const std::string&
 // The requests that one client call is split into, and which of the client's items each of them has. [parts with items]
 template <typename Request>
 struct DealtCall {
-  static constexpr bool kIsWrite = !std::is_same_v<Request, v1::GetRequest>;
+  static constexpr bool kIsWrite =
+      std::is_same_v<Request, v1::UpsertRequest> || std::is_same_v<Request, v1::DeleteRequest>;
 
   std::vector<CallTarget> targets;
   std::vector<std::shared_ptr<const Request>> requests;

@@ -81,6 +81,23 @@ class RouterSlotsTest : public RouterTest {
         }
       });
     };
+    server.on_explain = [this, &replica](auto&, const v1::RerankRequest& request, v1::ExplainResponse& response) {
+      return AnswerFor(replica, request, [&](const std::vector<std::string>&) {
+        response.set_num_query_tokens(1);
+        response.set_num_document_tokens(1);
+        response.add_similarities(1);
+        response.set_score(1);
+      });
+    };
+    server.on_get = [this, &replica](auto&, const v1::GetRequest& request, v1::GetResponse& response) {
+      return AnswerFor(replica, request, [&](const std::vector<std::string>&) {
+        for (const std::string& id : request.string_ids().ids()) {
+          v1::StoredDocument& document = *response.add_documents();
+          document.set_string_id(id);
+          document.set_num_tokens(1);
+        }
+      });
+    };
     server.on_count = [this, &replica](auto&, const v1::CountRequest& request, v1::CountResponse& response) {
       return AnswerFor(replica, request, [&](const std::vector<std::string>& ids) { response.set_count(ids.size()); });
     };
@@ -130,19 +147,42 @@ class RouterSlotsTest : public RouterTest {
     }
   }
 
-  absl::StatusOr<v1::RerankResponse> Rerank() {
+  // Returns a request of one query, without candidates.
+  static v1::RerankRequest Question() {
     v1::RerankRequest request;
     request.set_collection("c");
     request.set_top_k(2 * kNumMovedDocuments);
-    request.mutable_candidates()->mutable_whole_collection();
     v1::TokenMatrix& tokens = *request.add_queries()->mutable_tokens();
     tokens.set_dtype(v1::DATA_TYPE_F32);
     tokens.set_num_tokens(1);
     tokens.set_dim(8);
     tokens.set_data(std::string(8 * sizeof(float), '\0'));
+    return request;
+  }
+
+  absl::StatusOr<v1::RerankResponse> Rerank() {
+    v1::RerankRequest request = Question();
+    request.mutable_candidates()->mutable_whole_collection();
     return Wait<v1::RerankResponse>([&](service::Done<v1::RerankResponse> done) {
       front_->Rerank(std::move(request), {.method = "Rerank"}, std::move(done));
     });
+  }
+
+  absl::StatusOr<v1::ExplainResponse> Explain(const std::string& id) {
+    v1::RerankRequest request = Question();
+    request.mutable_candidates()->mutable_string_ids()->add_ids(id);
+    return Wait<v1::ExplainResponse>([&](service::Done<v1::ExplainResponse> done) {
+      front_->Explain(std::move(request), {.method = "Explain"}, std::move(done));
+    });
+  }
+
+  // Gets all documents.
+  absl::StatusOr<v1::GetResponse> Get() {
+    v1::GetRequest request;
+    request.set_collection("c");
+    for (const std::string& id : ids_) request.mutable_string_ids()->add_ids(id);
+    return Wait<v1::GetResponse>(
+        [&](service::Done<v1::GetResponse> done) { documents_->Get(request, {.method = "Get"}, std::move(done)); });
   }
 
   uint64_t Count() {
@@ -229,6 +269,27 @@ TEST_F(RouterSlotsTest, ACountTakesAFreshView) {
   EXPECT_GE(num_refused_, 2);
 }
 
+TEST_F(RouterSlotsTest, AGetTakesAFreshViewAndAsksTheNewOwners) {
+  StartRouter();
+  MoveSlots();
+  const auto answer = Get();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  std::vector<std::string> read;
+  for (const v1::StoredDocument& document : answer->documents()) read.push_back(document.string_id());
+  EXPECT_EQ(read, ids_);
+  EXPECT_GE(num_refused_, 2);
+}
+
+TEST_F(RouterSlotsTest, AnExplanationTakesAFreshViewAndAsksTheNewOwner) {
+  StartRouter();
+  MoveSlots();
+  for (const std::string& id : ids_) {
+    const auto answer = Explain(id);
+    EXPECT_TRUE(answer.ok()) << id << ": " << answer.status();
+  }
+  EXPECT_GE(num_refused_, 2);
+}
+
 TEST_F(RouterSlotsTest, ADeleteByFilterTakesAFreshViewAndAddsUpWhatWasDeleted) {
   StartRouter();
   MoveSlots();
@@ -263,6 +324,8 @@ TEST_F(RouterSlotsTest, AGroupWhoseServersAllRefuseIsLost) {
   for (int index : {0, 1}) {
     replica(1, index).server().on_rerank = [](auto&&...) { return OtherSlots(); };
     replica(1, index).server().on_count = [](auto&&...) { return OtherSlots(); };
+    replica(1, index).server().on_get = [](auto&&...) { return OtherSlots(); };
+    replica(1, index).server().on_explain = [](auto&&...) { return OtherSlots(); };
   }
   StartRouter();
   const auto partial = Rerank();
@@ -275,6 +338,11 @@ TEST_F(RouterSlotsTest, AGroupWhoseServersAllRefuseIsLost) {
                               }).status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("group g1"));
+  const absl::Status read = Get().status();
+  EXPECT_TRUE(absl::IsUnavailable(read)) << read;
+  EXPECT_THAT(std::string(read.message()), HasSubstr("group g1"));
+  const absl::Status explained = Explain(IdOf(1, 2)).status();
+  EXPECT_TRUE(absl::IsUnavailable(explained)) << explained;
 }
 
 TEST_F(RouterSlotsTest, AnOwnerWithoutAHolderIsLostAndTheOthersAnswer) {
