@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -12,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,6 +26,7 @@
 #include "maxsim_version.h"
 #include "server/observability/log_event.h"
 #include "server/service/bootstrap/bootstrap_folders.h"
+#include "server/service/bootstrap/catch_up.h"
 #include "server/service/bootstrap/fetch_snapshots.h"
 #include "server/service/bootstrap/snapshot_files.h"
 #include "server/service/bootstrap/snapshot_messages.h"
@@ -57,9 +56,6 @@ using collection::SlotRange;
 // The most sources of a request. A cluster of 64 groups would hold 64 slots in each.
 constexpr int kMaxSources = 64;
 constexpr size_t kMaxAddressBytes = 256;
-
-// How often a bootstrap looks whether the new collection has caught up with its stream.
-constexpr std::chrono::milliseconds kCatchUpPoll{20};
 
 // Checks that an address is host:port. Other names that gRPC knows, such as unix:/path, would let a client have this
 // server call programs on its own machine.
@@ -93,25 +89,6 @@ absl::StatusOr<std::vector<std::string>> ParseSources(const v1::BootstrapCollect
     sources.push_back(request.sources(i));
   }
   return sources;
-}
-
-// Waits until a collection has applied the messages that its stream had when this function first found it connected,
-// and those up to `least`: after a failover, a stream may report fewer messages than it has. Returns the reason if the
-// collection can never follow the stream.
-absl::Status WaitUntilCaughtUp(const store::LiveDocuments& live, uint64_t least, const StopSignal& stop) {
-  std::optional<uint64_t> end;
-  while (true) {
-    if (absl::Status status = stop.status(); !status.ok()) return status;
-    const store::LiveState state = live.state();
-    if (!state.stream.has_value()) return absl::FailedPreconditionError("the new collection follows no stream");
-    if (state.stream->connected) {
-      if (!end.has_value()) end = std::max(state.stream->last_sequence, least);
-      if (state.sequence >= *end) return absl::OkStatus();
-    } else if (absl::IsFailedPrecondition(state.status) || absl::IsDataLoss(state.status)) {
-      return state.status;
-    }
-    std::this_thread::sleep_for(kCatchUpPoll);
-  }
 }
 
 bool AreOnOneFileSystem(const std::string& a, const std::string& b) {
@@ -312,7 +289,7 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::CarryOut(const 
        .root = plan.root,
        .any_slots = true},
       [&](const store::LiveDocuments& live) {
-        absl::Status status = WaitUntilCaughtUp(live, fetched->last_sequence, stop);
+        absl::Status status = WaitUntilCaughtUp(live, fetched->last_sequence, bootstrap_.max_stall, stop);
         if (!status.ok()) return status;
         bool may_be_listed = false;
         status = Remember(plan, folders.target(), &may_be_listed);

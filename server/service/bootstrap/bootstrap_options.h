@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "collection/manifest.h"
 #include "server/service/bootstrap/snapshot_source.h"
 
@@ -22,6 +23,9 @@ struct BootstrapOptions {
   std::function<absl::StatusOr<collection::Manifest>(const std::vector<std::string>& folders,
                                                      const collection::AssembleOptions& options)>
       assemble = nullptr;
+  // After this time in which errors keep the new collection from applying messages of its stream, the bootstrap ends
+  // with the error. A stream that was lost is usually back within seconds.
+  absl::Duration max_stall = absl::Minutes(1);
 };
 
 }  // namespace maxsim::service

@@ -76,7 +76,8 @@ struct ServerRun {
            }
            std::filesystem::copy(folders[0], wanted.output, std::filesystem::copy_options::recursive);
            return collection::ReadManifest(wanted.output);
-         }});
+         },
+         .max_stall = max_stall});
   }
 
   absl::StatusOr<v1::BootstrapCollectionResponse> Bootstrap(const std::vector<std::string>& from,
@@ -99,6 +100,7 @@ struct ServerRun {
   }
 
   bool has_stream = true;
+  absl::Duration max_stall = absl::Hours(1);  // takes effect with EnableBootstrap
   std::function<void(const std::string& path, test::FakeLiveDocuments& made)> on_open;
   std::function<absl::Status(const std::vector<std::string>& folders, const collection::AssembleOptions& options)>
       on_assemble;

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/error_details.h"
+#include "client/status.h"
 #include "tests/unit/server/service/bootstrap/admin_fixture.h"
 
 namespace maxsim::service {
@@ -252,6 +253,41 @@ TEST_F(BootstrapTest, TheSwapWaitsForWritesThatASourceHas) {
   EXPECT_EQ(run.Bootstrap({"a:1"}, &stop).status().code(), absl::StatusCode::kDeadlineExceeded);
   run.sources["a:1"].messages[0].mutable_begin()->set_sequence(7);
   EXPECT_TRUE(run.Bootstrap({"a:1"}).ok());
+}
+
+TEST_F(BootstrapTest, AnErrorThatKeepsTheCollectionFromCatchingUpEndsIt) {
+  ServerRun run({root_});
+  run.max_stall = absl::Milliseconds(100);
+  run.EnableBootstrap(folder_ / "peer");
+  Create(run);
+  run.on_open = [](const std::string&, test::FakeLiveDocuments& made) {
+    made.live_state.stream->last_sequence = 8;
+    made.live_state.status = absl::ResourceExhaustedError("the disk is full");
+    client::SetRetryAfter(absl::Seconds(1), made.live_state.status);
+  };
+  const absl::Status status = run.Bootstrap({"a:1"}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("applied no message of the stream for 100ms: the disk is full"));
+  EXPECT_FALSE(client::RetryAfter(status).has_value()) << "a client would fetch everything again at once";
+  EXPECT_EQ(run.Path(), root_ + "/docs");
+  EXPECT_THAT(NamesIn(root_), UnorderedElementsAre("docs", kCreatedCollectionsName));
+}
+
+TEST_F(BootstrapTest, ACompactionThatMayMakeRoomIsAwaited) {
+  ServerRun run({root_});
+  run.max_stall = absl::Milliseconds(1);
+  run.EnableBootstrap(folder_ / "peer");
+  absl::Status compaction;
+  run.on_open = [&](const std::string&, test::FakeLiveDocuments& made) {
+    made.live_state.stream->last_sequence = 8;
+    made.live_state.status = absl::ResourceExhaustedError("the segments are full");
+    made.live_state.is_compacting = true;
+    made.live_state.compaction = compaction;
+  };
+  const StopSignal stop(StopSignal::Clock::now() + std::chrono::milliseconds(200));
+  EXPECT_EQ(run.Bootstrap({"a:1"}, &stop).status().code(), absl::StatusCode::kDeadlineExceeded);
+  compaction = absl::ResourceExhaustedError("the disk is full");  // the one that runs is another attempt
+  EXPECT_EQ(run.Bootstrap({"a:1"}).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST_F(BootstrapTest, ASecondBootstrapOfTheNameIsRefused) {
