@@ -1,7 +1,9 @@
 #include "server/service/bootstrap/fetch_snapshots.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -90,23 +92,17 @@ absl::Status ReadBeginning(const v1::ReadSnapshotResponse& message, const std::s
   return absl::OkStatus();
 }
 
-absl::StatusOr<FetchSource> OpenSource(const std::string& address, const FetchRequest& request,
-                                       const OpenSnapshot& open, const tracing::SpanParent& span,
-                                       const StopSignal* stop) {
-  FetchSource source{.address = address};
+// Opens the source, which has only its address, and fills the rest except for the folder.
+absl::Status OpenSource(const FetchRequest& request, const OpenSnapshot& open, const tracing::SpanParent& span,
+                        const StopSignal* stop, FetchSource& source) {
+  absl::StatusOr<std::unique_ptr<IncomingSnapshot>> opened = open(source.address, request.collection, span, stop);
+  if (!opened.ok()) return opened.status();
+  source.snapshot = *std::move(opened);
   v1::ReadSnapshotResponse first;
-  absl::StatusOr<std::unique_ptr<IncomingSnapshot>> opened = open(address, request.collection, span, stop);
-  absl::Status status = opened.status();
-  if (status.ok()) {
-    source.snapshot = *std::move(opened);
-    const absl::StatusOr<bool> has_first = source.snapshot->Next(first);
-    status = has_first.status();
-    if (status.ok() && !*has_first) status = absl::InternalError("the snapshot has no message");
-  }
-  if (absl::Status stopped = StopStatus(stop); !stopped.ok()) return stopped;
-  if (status.ok()) status = ReadBeginning(first, request.collection, source);
-  if (!status.ok()) return OfSource(address, status);
-  return source;
+  const absl::StatusOr<bool> has_first = source.snapshot->Next(first);
+  if (!has_first.ok()) return has_first.status();
+  if (!*has_first) return absl::InternalError("the snapshot has no message");
+  return ReadBeginning(first, request.collection, source);
 }
 
 // Drops sources that are not needed, so that the rest still have all wanted slots. Ranges are covered from the first
@@ -159,16 +155,15 @@ absl::Status Receive(FetchSource& source, const StopSignal& stop, uint64_t& num_
   }
 }
 
-// Receives all snapshots at the same time. The first error ends all of them.
-absl::StatusOr<uint64_t> ReceiveAll(std::vector<FetchSource>& sources, StopSignal& any_failed) {
+// Carries out a step for all sources at the same time. The first error stops `any_failed`, which must end the steps for
+// the others, and is returned; it names the source. If `any_failed` was stopped otherwise, the result may be OK.
+absl::Status ForAll(std::vector<FetchSource>& sources, StopSignal& any_failed,
+                    const std::function<absl::Status(FetchSource&)>& step) {
   Mutex mutex;
   absl::Status first;
-  uint64_t total = 0;
-  const auto receive = [&](FetchSource& source) {
-    uint64_t num_bytes = 0;
-    const absl::Status status = Guarded([&] { return Receive(source, any_failed, num_bytes); });
+  const auto run = [&](FetchSource& source) {
+    const absl::Status status = Guarded([&] { return step(source); });
     const MutexLock lock(&mutex);
-    total += num_bytes;
     if (status.ok() || any_failed.stopped()) return;
     first = OfSource(source.address, status);
     any_failed.Request(absl::StatusCode::kCancelled);
@@ -180,7 +175,7 @@ absl::StatusOr<uint64_t> ReceiveAll(std::vector<FetchSource>& sources, StopSigna
         "snapshot",
         [&, idx] {
           NameThisThread("snapshot");
-          receive(sources[idx]);
+          run(sources[idx]);
         },
         &threads[idx]);
   }
@@ -190,8 +185,7 @@ absl::StatusOr<uint64_t> ReceiveAll(std::vector<FetchSource>& sources, StopSigna
   }
   if (!started.ok()) return started;
   const MutexLock lock(&mutex);
-  if (!first.ok()) return first;
-  return total;
+  return first;
 }
 
 }  // namespace
@@ -201,14 +195,14 @@ absl::StatusOr<FetchedSnapshots> FetchSnapshots(const FetchRequest& request, con
   // The signal must outlive the sources, whose calls watch it.
   StopSignal any_failed(stop, nullptr);
   std::vector<FetchSource> sources;
-  for (const std::string& address : request.sources) {
-    absl::StatusOr<FetchSource> source = OpenSource(address, request, open, span, &any_failed);
-    if (!source.ok()) return source.status();
-    sources.push_back(*std::move(source));
-  }
+  for (const std::string& address : request.sources) sources.push_back({.address = address});
+  absl::Status status = ForAll(
+      sources, any_failed, [&](FetchSource& source) { return OpenSource(request, open, span, &any_failed, source); });
+  if (absl::Status stopped = StopStatus(stop); !stopped.ok()) return stopped;
+  if (!status.ok()) return status;
   absl::StatusOr<std::vector<FetchSource>> chosen = Choose(std::move(sources), request.slots);
   if (!chosen.ok()) return chosen.status();
-  if (absl::Status status = CheckDisk(*chosen, request.folder); !status.ok()) return status;
+  if (status = CheckDisk(*chosen, request.folder); !status.ok()) return status;
   FetchedSnapshots fetched;
   for (FetchSource& source : *chosen) {
     source.folder = JoinPath(request.folder, Cat("source-", fetched.folders.size()));
@@ -219,10 +213,16 @@ absl::StatusOr<FetchedSnapshots> FetchSnapshots(const FetchRequest& request, con
     fetched.folders.push_back(source.folder);
     fetched.last_sequence = std::max(fetched.last_sequence, source.sequence);
   }
-  const absl::StatusOr<uint64_t> num_bytes = ReceiveAll(*chosen, any_failed);
+  std::atomic<uint64_t> num_bytes{0};
+  status = ForAll(*chosen, any_failed, [&](FetchSource& source) {
+    uint64_t received = 0;
+    absl::Status end = Receive(source, any_failed, received);
+    num_bytes += received;
+    return end;
+  });
   if (absl::Status stopped = StopStatus(stop); !stopped.ok()) return stopped;
-  if (!num_bytes.ok()) return num_bytes.status();
-  fetched.num_bytes = *num_bytes;
+  if (!status.ok()) return status;
+  fetched.num_bytes = num_bytes;
   return fetched;
 }
 

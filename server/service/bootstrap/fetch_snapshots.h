@@ -33,8 +33,8 @@ struct FetchedSnapshots {
 };
 
 // Fetches snapshots that together have all wanted slots. Asks every source which slots it has, and then fetches from as
-// few of them as are needed, all at the same time. Blocks; returns soon after `stop` (may be null) is stopped, with its
-// status. `span` is the parent of the calls.
+// few of them as are needed, both at all of them at the same time. Blocks; returns soon after `stop` (may be null) is
+// stopped, with its status. `span` is the parent of the calls.
 //
 // Errors about one source name it in the message. INVALID_ARGUMENT about the field "sources" if they lack a slot;
 // FAILED_PRECONDITION if a source's collection follows no stream, or the source accepts no such call from this server;

@@ -25,7 +25,7 @@ class IncomingSnapshot {
 };
 
 // Begins to read a snapshot of `collection` from the server at `address` (host:port). Does not wait for the server.
-// `stop` may be null; it must outlive the result. The call's span becomes a child of `span`.
+// `stop` may be null; it must outlive the result. The call's span becomes a child of `span`. Thread-safe.
 using OpenSnapshot = std::function<absl::StatusOr<std::unique_ptr<IncomingSnapshot>>(
     const std::string& address, const std::string& collection, const tracing::SpanParent& span,
     const StopSignal* stop)>;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -13,6 +14,7 @@
 
 #include "base/mutex.h"
 #include "client/status.h"
+#include "tests/support/values/eventually.h"
 #include "tests/unit/server/service/bootstrap/snapshot_fixture.h"
 
 namespace maxsim::service {
@@ -175,6 +177,27 @@ TEST_F(FetchSnapshotsTest, TheErrorOfOneSourceEndsTheOthers) {
   broken.messages[2].mutable_data()->front() ^= 1;
   const absl::Status status = Fetch().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("source b:1: "));
+}
+
+TEST_F(FetchSnapshotsTest, SourcesAreOpenedAtTheSameTime) {
+  // Each source waits for the other one before it sends its first message.
+  std::atomic<int> num_opened{0};
+  for (const char* const address : {"a:1", "b:1"}) {
+    Add(address, Beginning("docs")).on_message = [&](size_t idx) {
+      if (idx > 0) return;
+      ++num_opened;
+      EXPECT_TRUE(test::Eventually([&] { return num_opened == 2; }));
+    };
+  }
+  EXPECT_TRUE(Fetch().ok());
+}
+
+TEST_F(FetchSnapshotsTest, ASourceThatIsLostEndsTheOpeningOfTheOthers) {
+  Add("a:1", Beginning("docs", 0, 2000)).blocks_before = 0;
+  scripts_["b:1"] = {.end = absl::UnavailableError("no connection")};
+  const absl::Status status = Fetch().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("source b:1: "));
 }
 
