@@ -217,21 +217,28 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
   const auto known = view->collections().find(name);
   const uint64_t asked_for = known == view->collections().end() ? 0 : known->second->generation;
   std::vector<Reloading> groups = InReloadOrder(*view, name, asked_for);
-  absl::Status away;  // the first server that could not be reached
+  absl::Status away;     // the first server that could not be reached
+  absl::Status without;  // the first server without the collection
+  bool has_reloaded = false;
   // Reloads the group's next replica. Returns an error that ends the reload.
   const auto reload_next = [&](Reloading& one) {
     const Replica& replica = *one.replicas[one.num_asked++];
     const auto response = CallChecked(*one.group, replica, kReloadRpc, request, change);
     if (response.ok()) {
       ++one.num_reloaded;
+      has_reloaded = true;
       *changed = *changed || response->changed();
       return absl::OkStatus();
     }
-    if (both.stopped() || !absl::IsUnavailable(response.status())) {
-      return OfServer(replica, *one.group, response.status());
+    const absl::Status error = OfServer(replica, *one.group, response.status());
+    // Groups without slots need not have the collection. If a server has it, its files are missing.
+    if (absl::IsNotFound(error) && ReportAbout(name, replica.info().get()) == nullptr) {
+      without.Update(error);
+      return absl::OkStatus();
     }
+    if (both.stopped() || !absl::IsUnavailable(error)) return error;
     // A server that is away, or starts, loads the published generation when it starts.
-    away.Update(OfServer(replica, *one.group, response.status()));
+    away.Update(error);
     log::Write(spdlog::level::warn, "replica_not_reloaded",
                {{"name", name}, {"replica", replica.target()}, {"error", std::string(response.status().message())}});
     return absl::OkStatus();
@@ -253,7 +260,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
   // From here on requests name the new generation.
   membership_->Refresh();
   if (status = reload_while([](const Reloading&) { return true; }); !status.ok()) return status;
-  if (away.ok()) return InfoOf(name);
+  if (away.ok()) return has_reloaded ? InfoOf(name) : without;
   membership_->Refresh();
   return client::WithAddition(away,
                               "; all servers that answer have been reloaded, and this one loads the published "

@@ -143,6 +143,36 @@ TEST_F(RouterCollectionsTest, AnErrorOfTheFilesEndsAReload) {
   EXPECT_THAT(asked(), ElementsAre("00 ReloadCollection"));
 }
 
+TEST_F(RouterCollectionsTest, AReloadPassesOverGroupsWithoutTheCollection) {
+  for (int number : {0, 1}) {
+    v1::CollectionInfo other = replica(0, number).said();
+    other.set_name("d");
+    replica(0, number).Say(other);
+    replica(0, number).server().admin_status = grpc::Status(grpc::StatusCode::NOT_FOUND, "no collection");
+  }
+  membership_->Refresh();
+  bool changed = false;
+  EXPECT_TRUE(collections_->Reload("c", &changed, {}).ok());
+  EXPECT_TRUE(changed);
+  EXPECT_THAT(asked(), testing::UnorderedElementsAre("00 ReloadCollection", "01 ReloadCollection",
+                                                     "10 ReloadCollection", "11 ReloadCollection"));
+  for (int number : {0, 1}) {
+    v1::CollectionInfo other = replica(1, number).said();
+    other.set_name("d");
+    replica(1, number).Say(other);
+    replica(1, number).server().admin_status = grpc::Status(grpc::StatusCode::NOT_FOUND, "no collection");
+  }
+  membership_->Refresh();
+  EXPECT_TRUE(absl::IsNotFound(collections_->Reload("c", &changed, {}).status()));
+}
+
+TEST_F(RouterCollectionsTest, AServerWhoseFilesAreMissingEndsAReload) {
+  replica(0, 0).server().admin_status = grpc::Status(grpc::StatusCode::NOT_FOUND, "no such folder");
+  bool changed = false;
+  EXPECT_TRUE(absl::IsNotFound(collections_->Reload("c", &changed, {}).status()));
+  EXPECT_THAT(asked(), ElementsAre("00 ReloadCollection"));
+}
+
 TEST_F(RouterCollectionsTest, AGroupWithOneReplicaLeftIsReloadedAfterTheFirstWaveOfTheOthers) {
   replica(0, 0).away = true;
   ASSERT_TRUE(Eventually([&] { return !seen(0, 0)->poll_status().ok(); }));
