@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "client/slot_message.h"
 #include "maxsim_version.h"
+#include "server/service/layout/count_owned.h"
 #include "server/service/layout/layout_message.h"
 
 namespace maxsim::service {
@@ -144,7 +145,9 @@ v1::GetInfoResponse BuildInfo(const store::DeviceSet& devices, const store::Coll
     device.set_lost(std::string(devices.StatusOf(idx).message()));
   }
   for (const store::CollectionStatus& status : store.List()) {
-    *response.add_collections() = ToProto(status, devices);
+    v1::CollectionInfo& info = *response.add_collections();
+    info = ToProto(status, devices);
+    if (status.collection != nullptr && info.live().has_layout()) CountOwned(*status.collection, info);
   }
   return response;
 }

@@ -1,6 +1,7 @@
 #include "server/store/collection/collection.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <utility>
 
@@ -181,6 +182,28 @@ absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Collection::FindCanonic
       MatchingDocuments::Find(*this, filter, known.get(), check);
   if (found.ok()) cache->Add(generation_->number_in_filter_cache(), text, *found);
   return found;
+}
+
+absl::StatusOr<uint64_t> Collection::CountInSlots(const collection::SlotRange& slots, const StopCheck& check) const {
+  uint64_t count = 0;
+  for (size_t idx = 0; idx < num_parts(); ++idx) {
+    const Part& counted = part(idx);
+    const auto num_documents = static_cast<size_t>(counted.num_documents());
+    const absl::StatusOr<SlotMask> found = counted.slot_masks != nullptr
+                                               ? counted.slot_masks->Find(counted, slots, check)
+                                               : SlotMasks().Find(counted, slots, check);
+    if (!found.ok()) return found.status();
+    const std::vector<uint64_t>& mask = **found;
+    for (size_t word = 0; word < num_documents / 64; ++word) count += static_cast<uint64_t>(std::popcount(mask[word]));
+    if (const size_t rest = num_documents % 64; rest != 0) {
+      count += static_cast<uint64_t>(std::popcount(mask[num_documents / 64] & ((uint64_t{1} << rest) - 1)));
+    }
+    if (num_tombstones(idx) == 0) continue;
+    for (const uint32_t ordinal : tombstones(idx, 0)) {
+      if (ordinal < num_documents) count -= mask[ordinal / 64] >> (ordinal % 64) & 1;
+    }
+  }
+  return count;
 }
 
 Location Collection::Locate(uint64_t ordinal) const { return generation_->Locate(ordinal, change_.segments); }

@@ -161,6 +161,10 @@ class Collection {
   absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindCanonical(const collection::Filter& filter,
                                                                          FilterUse use, const StopCheck& check) const;
 
+  // Counts the documents that are alive and whose ids have a slot in the range. Hashes ids as SlotMasks::Find does, and
+  // returns the error of `check`.
+  absl::StatusOr<uint64_t> CountInSlots(const collection::SlotRange& slots, const StopCheck& check) const;
+
   // Every ordinal that the following functions take must be below num_ordinals().
   Location Locate(uint64_t ordinal) const;
   std::string_view string_id(uint64_t ordinal) const;

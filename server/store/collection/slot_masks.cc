@@ -14,28 +14,28 @@ namespace {
 // `check` is called each time this many ids have been hashed, which takes about 2 ms.
 constexpr int64_t kIdsPerSlotCheck = 65'536;
 
-// Sets the bits of the documents begin .. end - 1 whose slot is in the range. `slot_of` returns the slot of an ordinal.
+// Sets the bits of the documents `next` .. end - 1 whose slot is in the range, and moves `next` to the first document
+// that was not looked at. `slot_of` returns the slot of an ordinal.
 template <typename SlotOfOrdinal>
-absl::Status SetSlotBits(int64_t begin, int64_t end, const collection::SlotRange& slots, const StopCheck& check,
+absl::Status SetSlotBits(int64_t& next, int64_t end, const collection::SlotRange& slots, const StopCheck& check,
                          SlotOfOrdinal slot_of, std::vector<uint64_t>& words) {
-  for (int64_t block = begin; block < end; block += kIdsPerSlotCheck) {
+  while (next < end) {
     if (check != nullptr) {
       if (absl::Status status = check(); !status.ok()) return status;
     }
-    const int64_t block_end = std::min(end, block + kIdsPerSlotCheck);
-    for (int64_t ordinal = block; ordinal < block_end; ++ordinal) {
+    const int64_t block_end = std::min(end, next + kIdsPerSlotCheck);
+    for (int64_t ordinal = next; ordinal < block_end; ++ordinal) {
       const uint64_t bit = slots.contains(slot_of(ordinal)) ? 1 : 0;
       words[static_cast<size_t>(ordinal) / 64] |= bit << (ordinal % 64);
     }
+    next = block_end;
   }
   return absl::OkStatus();
 }
 
-absl::Status HashIds(const Part& part, int64_t begin, const collection::SlotRange& slots, const StopCheck& check,
+absl::Status HashIds(const Part& part, int64_t& next, const collection::SlotRange& slots, const StopCheck& check,
                      std::vector<uint64_t>& words) {
-  const auto hash = [&](auto slot_of) {
-    return SetSlotBits(begin, part.num_documents(), slots, check, slot_of, words);
-  };
+  const auto hash = [&](auto slot_of) { return SetSlotBits(next, part.num_documents(), slots, check, slot_of, words); };
   if (part.shard != nullptr) {
     const collection::ShardIds ids = part.shard->ids();
     if (ids.ints != nullptr) return hash([&ids](int64_t ordinal) { return collection::SlotOf(ids.ints[ordinal]); });
@@ -71,25 +71,28 @@ std::vector<uint64_t> BitsOf(const std::vector<uint64_t>& mask, int64_t first, i
 }  // namespace
 
 absl::StatusOr<SlotMask> SlotMasks::Find(const Part& part, const collection::SlotRange& slots, const StopCheck& check) {
-  Entry made{.slots = slots, .num_documents = part.num_documents(), .mask = nullptr};
+  const int64_t num_documents = part.num_documents();
+  Entry made{.slots = slots, .num_documents = 0, .mask = nullptr};
   std::vector<uint64_t> words;
   int64_t num_known = 0;
   {
     const MutexLock lock(&mutex_);
     if (const Entry* const known = Touch(slots); known != nullptr) {
-      if (known->num_documents >= made.num_documents) return known->mask;
+      if (known->num_documents >= num_documents) return known->mask;
       words = *known->mask;
-      num_known = known->num_documents;
+      num_known = made.num_documents = known->num_documents;
     }
   }
   // Several threads may hash the same ids at the same time. That is rare, and none of them has to wait for another one,
   // which may be stopped.
-  words.resize((static_cast<size_t>(made.num_documents) + 63) / 64);
-  if (absl::Status status = HashIds(part, num_known, slots, check, words); !status.ok()) return status;
+  words.resize((static_cast<size_t>(num_documents) + 63) / 64);
+  const absl::Status status = HashIds(part, made.num_documents, slots, check, words);
+  if (made.num_documents == num_known && !status.ok()) return status;
   words.shrink_to_fit();
   made.mask = std::make_shared<const std::vector<uint64_t>>(std::move(words));
   SlotMask mask = made.mask;
   Keep(std::move(made));
+  if (!status.ok()) return status;
   return mask;
 }
 

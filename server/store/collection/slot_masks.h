@@ -34,8 +34,8 @@ class SlotMasks {
 
   // Returns a mask of the documents of `part` whose ids are in `slots`. Bits beyond these documents may be set, too.
   // `part` must be the part that this object belongs to, as any snapshot has it. Hashes the ids that no earlier call
-  // for this range has hashed, which takes about 30 ns each. Calls `check` (may be null) every 65,536 ids, and returns
-  // its error.
+  // for this range has hashed, which takes about 30 ns each. Calls `check` (may be null) before every 65,536 of them,
+  // and returns its error; the next call goes on from there.
   absl::StatusOr<SlotMask> Find(const Part& part, const collection::SlotRange& slots, const StopCheck& check);
 
   uint64_t memory_bytes() const;

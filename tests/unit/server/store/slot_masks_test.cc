@@ -223,7 +223,13 @@ TEST_P(SlotsOfSegmentsTest, TheCheckIsCalledNowAndThen) {
   const StopCheck stop = [&] { return ++num_checks < 2 ? absl::OkStatus() : absl::CancelledError("enough"); };
   EXPECT_EQ(part.slot_masks->Find(part, {0, 9}, stop).status(), absl::CancelledError("enough"));
   EXPECT_EQ(num_checks, 2);
-  const auto mask = part.slot_masks->Find(part, {0, 9}, nullptr);
+  num_checks = 0;
+  const StopCheck count = [&] {
+    ++num_checks;
+    return absl::OkStatus();
+  };
+  const auto mask = part.slot_masks->Find(part, {0, 9}, count);
+  EXPECT_EQ(num_checks, 1) << "the first ids are not hashed again";
   ASSERT_TRUE(mask.ok()) << mask.status();
   for (const int ordinal : {0, kBlock - 1, kBlock}) {
     const auto idx = static_cast<size_t>(ordinal);

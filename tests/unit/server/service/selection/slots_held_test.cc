@@ -1,5 +1,6 @@
 // Calls with an in_slots are about the documents of these slots alone, and are refused if the server does not hold them
 // all.
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,10 +13,12 @@
 #include <gtest/gtest.h>
 
 #include "client/error_details.h"
+#include "client/slot_message.h"
 #include "collection/partition/repartition.h"
 #include "collection/slots.h"
 #include "server/service/documents.h"
 #include "server/service/explain.h"
+#include "server/service/layout/count_owned.h"
 #include "server/service/request/translate.h"
 #include "server/service/selection/filter_message.h"
 #include "server/service/selection/selected_documents.h"
@@ -30,6 +33,7 @@ namespace {
 
 using collection::Filter;
 using collection::SlotRange;
+using testing::ElementsAre;
 using testing::UnorderedElementsAreArray;
 
 // The first half of the slots of a collection. The parameter says whether the collection declares fields.
@@ -209,6 +213,43 @@ TEST_P(SlotsHeldTest, AllSlotsThatAreHeldCostNothing) {
   listed.mutable_string_ids()->add_ids(held_.front());
   EXPECT_TRUE(Ask(&DocumentService::Delete, listed).ok());
   EXPECT_EQ(collection->part(0).slot_masks->memory_bytes(), 0u) << "no id was hashed";
+}
+
+TEST_P(SlotsHeldTest, TheDocumentsOfOwnersWithinTheHeldSlotsAreCounted) {
+  const auto counts = [&](const std::vector<int32_t>& ends) {
+    const auto collection = *store_.Find("docs");
+    v1::CollectionInfo info;
+    info.set_num_documents(collection->num_documents());
+    int32_t first = 0;
+    for (const int32_t end : ends) {
+      *info.mutable_live()->mutable_layout()->add_owners()->mutable_slots() = client::SlotMessageOf({first, end});
+      first = end;
+    }
+    CountOwned(*collection, info);
+    std::vector<int64_t> numbers;
+    for (const v1::SlotOwner& owner : info.live().layout().owners()) {
+      const bool is_set = owner.counted_case() == v1::SlotOwner::kNumDocuments;
+      numbers.push_back(is_set ? static_cast<int64_t>(owner.num_documents()) : -1);
+    }
+    return numbers;
+  };
+  const auto before = [&](int32_t end) {
+    return std::count_if(held_.begin(), held_.end(),
+                         [&](const std::string& id) { return collection::SlotOf(std::string_view(id)) < end; });
+  };
+  auto num_held = static_cast<int64_t>(held_.size());
+  EXPECT_THAT(counts({kHeld.end, 4096}), ElementsAre(num_held, -1));
+  EXPECT_THAT(counts({700, kHeld.end, 4096}), ElementsAre(before(700), num_held - before(700), -1));
+  EXPECT_THAT(counts({700, kHeld.end + 1, 4096}), ElementsAre(before(700), -1, -1));
+  EXPECT_THAT(counts({700, 800, kHeld.end, 4096}), ElementsAre(-1, -1, -1, -1)) << "more ranges than masks";
+  const auto gone = std::find_if(held_.begin(), held_.end(),
+                                 [](const std::string& id) { return collection::SlotOf(std::string_view(id)) < 700; });
+  ASSERT_NE(gone, held_.end());
+  live_->DeleteNow(*gone);
+  held_.erase(gone);
+  --num_held;
+  EXPECT_THAT(counts({kHeld.end, 4096}), ElementsAre(num_held, -1));
+  EXPECT_THAT(counts({700, kHeld.end, 4096}), ElementsAre(before(700), num_held - before(700), -1));
 }
 
 TEST_P(SlotsHeldTest, EachCallIsRefusedIfSlotsAreNotHeld) {
