@@ -12,13 +12,15 @@ namespace {
 // Checks a tree of filters from the root down, and counts its nodes and values.
 class Checker {
  public:
+  explicit Checker(size_t max_nodes) : max_nodes_(max_nodes) {}
+
   absl::Status Check(const Filter& filter, int depth, bool in_and) {
     const bool is_pair = filter.low.has_value() && filter.high.has_value();
     if (depth + (is_pair && !in_and ? 1 : 0) > kMaxFilterDepth) {
       return Invalid("the filter is nested deeper than ", kMaxFilterDepth, " levels");
     }
     num_nodes_ += !is_pair ? 1 : in_and ? 2 : 3;
-    if (num_nodes_ > kMaxFilterNodes) return Invalid("the filter has more than ", kMaxFilterNodes, " nodes");
+    if (num_nodes_ > max_nodes_) return Invalid("the filter has more than ", kMaxFilterNodes, " nodes");
     num_values_ += filter.values.size();
     if (num_values_ > kMaxFilterValues) return Invalid("the filter has more than ", kMaxFilterValues, " values");
     if (absl::Status status = CheckNode(filter); !status.ok()) return status;
@@ -93,9 +95,15 @@ class Checker {
     return absl::OkStatus();
   }
 
+  const size_t max_nodes_;
   size_t num_nodes_ = 0;
   size_t num_values_ = 0;
 };
+
+bool IsRestricted(const Filter& filter) {
+  return filter.kind == Filter::Kind::kAnd && filter.children.size() == 2 &&
+         filter.children[1].kind == Filter::Kind::kInSlots;
+}
 
 }  // namespace
 
@@ -105,7 +113,10 @@ Filter Filter::Not(Filter child) {
   return filter;
 }
 
-absl::Status CheckFilter(const Filter& filter) { return Checker().Check(filter, 1, /*in_and=*/false); }
+absl::Status CheckFilter(const Filter& filter) {
+  if (IsRestricted(filter)) return Checker(kMaxFilterNodes + kNumRestrictingNodes).Check(filter, 0, /*in_and=*/false);
+  return Checker(kMaxFilterNodes).Check(filter, 1, /*in_and=*/false);
+}
 
 std::optional<SlotRange> FindSlotsOutside(const Filter& filter, const SlotRange& held) {
   if (filter.kind == Filter::Kind::kInSlots && !held.contains(filter.slots)) return filter.slots;

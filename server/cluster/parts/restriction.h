@@ -14,7 +14,8 @@ namespace maxsim::cluster {
 // slots (IsOtherSlots). Must be called for every request that reads documents of a part. A request that only lists ids
 // of the part's slots needs it too: a server that has dropped these slots since would report the ids as missing.
 //
-// Adds to a conjunction that is there already, so that the filter gets at most one level deeper.
+// What the client asked for becomes the first member of a conjunction, also if it is one itself. A server does not
+// count the nodes that are added here (collection::CheckFilter), so the limits of filters are those of a single server.
 template <typename Request>
 void RestrictToSlots(const CollectionView::Part& part, Request& request) {
   if (!part.is_restricted) return;
@@ -24,13 +25,10 @@ void RestrictToSlots(const CollectionView::Part& part, Request& request) {
     *request.mutable_visible() = std::move(in_slots);
     return;
   }
-  v1::Filter& visible = *request.mutable_visible();
-  if (!visible.has_all_of()) {
-    v1::Filter both;
-    *both.mutable_all_of()->add_filters() = std::move(visible);
-    visible = std::move(both);
-  }
-  *visible.mutable_all_of()->add_filters() = std::move(in_slots);
+  v1::Filter both;
+  *both.mutable_all_of()->add_filters() = std::move(*request.mutable_visible());
+  *both.mutable_all_of()->add_filters() = std::move(in_slots);
+  *request.mutable_visible() = std::move(both);
 }
 
 }  // namespace maxsim::cluster

@@ -38,11 +38,13 @@ std::optional<FilterValue> ValueOf(const v1::FilterValue& message) {
 // Converts a message from the root down. `where` is the path of a node, ending in a dot, or "" for the root.
 class Converter {
  public:
+  explicit Converter(size_t max_nodes) : max_nodes_(max_nodes) {}
+
   absl::StatusOr<Filter> Convert(const v1::Filter& message, const std::string& where, int depth) {
     if (depth > collection::kMaxFilterDepth) {
       return Invalid("the filter is nested deeper than ", collection::kMaxFilterDepth, " levels");
     }
-    if (++num_nodes_ > collection::kMaxFilterNodes) {
+    if (++num_nodes_ > max_nodes_) {
       return Invalid("the filter has more than ", collection::kMaxFilterNodes, " nodes");
     }
     switch (message.node_case()) {
@@ -129,6 +131,7 @@ class Converter {
     return Filter::InSlots(client::SlotRangeOf(slots));
   }
 
+  const size_t max_nodes_;
   size_t num_nodes_ = 0;
   size_t num_values_ = 0;
 };
@@ -187,7 +190,11 @@ void Fill(const Filter& filter, v1::Filter& message) {
 }  // namespace
 
 absl::StatusOr<collection::Filter> FilterOf(const v1::Filter& message) {
-  absl::StatusOr<Filter> filter = Converter().Convert(message, "", 1);
+  // The nodes that restrict a client's filter to slots do not count (CheckFilter).
+  const bool is_restricted = message.all_of().filters_size() == 2 && message.all_of().filters(1).has_in_slots();
+  const size_t num_extra = is_restricted ? collection::kNumRestrictingNodes : 0;
+  absl::StatusOr<Filter> filter =
+      Converter(collection::kMaxFilterNodes + num_extra).Convert(message, "", is_restricted ? 0 : 1);
   if (!filter.ok()) return filter;
   if (absl::Status status = collection::CheckFilter(*filter); !status.ok()) return status;
   return filter;

@@ -88,6 +88,15 @@ Filter Nested(int depth) {
   return filter;
 }
 
+TEST(FilterTest, ARestrictionToSlotsDoesNotCount) {
+  const Filter slots = Filter::InSlots({3, 9});
+  EXPECT_EQ(WrongWith(Filter::And({Nested(kMaxFilterDepth), slots})), "(accepted)");
+  EXPECT_EQ(WrongWith(Filter::And({Nested(kMaxFilterDepth + 1), slots})), "the filter is nested deeper than 32 levels");
+  EXPECT_EQ(WrongWith(Filter::And({slots, Nested(kMaxFilterDepth)})), "the filter is nested deeper than 32 levels");
+  EXPECT_EQ(WrongWith(Filter::Not(Filter::And({Nested(kMaxFilterDepth - 1), slots}))),
+            "the filter is nested deeper than 32 levels");
+}
+
 TEST(FilterTest, LimitsAreNamed) {
   EXPECT_EQ(WrongWith(Nested(kMaxFilterDepth)), "(accepted)");
   EXPECT_EQ(WrongWith(Nested(kMaxFilterDepth + 1)), "the filter is nested deeper than 32 levels");

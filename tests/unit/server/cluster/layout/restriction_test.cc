@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "collection/filters/filter.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
@@ -13,6 +14,7 @@
 #include "server/cluster/parts/deal_documents.h"
 #include "server/cluster/parts/group_members.h"
 #include "server/cluster/parts/split.h"
+#include "server/service/selection/filter_message.h"
 #include "tests/unit/server/cluster/view_fixture.h"
 
 namespace maxsim::cluster {
@@ -57,11 +59,33 @@ TEST(RestrictionTest, TheSlotsAreAddedToWhatIsVisible) {
   EXPECT_TRUE(MessageDifferencer::Equals(Restricted(nullptr), InSlots(10, 20)));
   const v1::Filter owner = HasOwner();
   EXPECT_TRUE(MessageDifferencer::Equals(Restricted(&owner), Both(owner, InSlots(10, 20))));
-  v1::Filter expected = Both(owner, owner);
-  EXPECT_TRUE(MessageDifferencer::Equals(Restricted(&expected, /*is_restricted=*/false), expected));
-  const v1::Filter before = expected;
-  *expected.mutable_all_of()->add_filters() = InSlots(10, 20);
-  EXPECT_TRUE(MessageDifferencer::Equals(Restricted(&before), expected)) << "no further level";
+  const v1::Filter both = Both(owner, owner);
+  EXPECT_TRUE(MessageDifferencer::Equals(Restricted(&both, /*is_restricted=*/false), both));
+  EXPECT_TRUE(MessageDifferencer::Equals(Restricted(&both), Both(both, InSlots(10, 20))));
+}
+
+// Filters of clients have the same limits at a router as at one server.
+TEST(RestrictionTest, TheAddedNodesDoNotCount) {
+  for (const bool is_conjunction : {false, true}) {
+    v1::Filter deep;
+    v1::Filter* inner = &deep;
+    for (int level = 1; level < collection::kMaxFilterDepth; ++level) {
+      inner = is_conjunction ? inner->mutable_all_of()->add_filters() : inner->mutable_negation();
+    }
+    inner->set_exists("a");
+    EXPECT_TRUE(service::FilterOf(deep).ok());
+    EXPECT_TRUE(service::FilterOf(Restricted(&deep)).ok()) << service::FilterOf(Restricted(&deep)).status();
+    inner->mutable_negation()->set_exists("a");
+    EXPECT_FALSE(service::FilterOf(deep).ok());
+    EXPECT_EQ(service::FilterOf(Restricted(&deep)).status(), service::FilterOf(deep).status());
+    v1::Filter many;
+    v1::FilterList& members = *(is_conjunction ? many.mutable_all_of() : many.mutable_any_of());
+    for (size_t idx = 1; idx < collection::kMaxFilterNodes; ++idx) members.add_filters()->set_exists("a");
+    EXPECT_TRUE(service::FilterOf(many).ok());
+    EXPECT_TRUE(service::FilterOf(Restricted(&many)).ok()) << service::FilterOf(Restricted(&many)).status();
+    members.add_filters()->set_exists("a");
+    EXPECT_FALSE(service::FilterOf(Restricted(&many)).ok());
+  }
 }
 
 // Two groups, whose servers all hold everything.
