@@ -22,6 +22,7 @@ import grpc
 
 import corpus
 import nats_server
+import nats_world
 import nodes
 import server as client
 from maxsim.v1 import admin_pb2, documents_pb2, rerank_pb2
@@ -71,15 +72,7 @@ class World:
         return answer
 
     def settle(self, *names):
-        """Waits until the servers have applied all messages of the stream."""
-        seen = {}
-
-        def have_settled():
-            seen["stream"] = self.nats.stream_state(STREAM)["last_seq"]
-            seen.update({name: self.live(name).sequence for name in names})
-            return len(set(seen.values())) == 1
-
-        eventually(have_settled, lambda: f"all have applied what the stream has: {seen}")
+        return nats_world.settle(self, STREAM, *names)
 
     def contents(self, name, ids=None):
         """Returns what a server has of each id: payload, version and vectors."""

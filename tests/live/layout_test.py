@@ -9,7 +9,6 @@ import functools
 import http.client
 import json
 import pathlib
-import tempfile
 import threading
 import time
 
@@ -18,7 +17,7 @@ import grpc
 import nats_server
 import server as client
 from maxsim.v1 import admin_pb2, rerank_pb2
-from nats_world import NAME, World, eventually, expect, upsert
+from nats_world import NAME, eventually, expect, run_tests, upsert
 
 BUCKET, KEY = "maxsim", "layout.cor=pus"
 
@@ -257,31 +256,21 @@ def test_a_server_without_access_to_the_bucket_serves(world):
 TESTS = {name[5:]: test for name, test in list(globals().items()) if name.startswith("test_")}
 
 
+def options_of(name):
+    """Returns the options of the world of a test."""
+    if "three_copies" in name:
+        return {"nats": nats_server.NatsCluster}
+    if "without_access" in name:
+        return {"nats": functools.partial(nats_server.NatsServer, more=WITHOUT_BUCKETS)}
+    return {}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--only", choices=sorted(TESTS))
     arguments = parser.parse_args()
-    for name, test in TESTS.items():
-        if arguments.only not in (None, name):
-            continue
-        begin = time.monotonic()
-        more = {}
-        if "three_copies" in name:
-            more["nats"] = nats_server.NatsCluster
-        if "without_access" in name:
-            more["nats"] = functools.partial(nats_server.NatsServer, more=WITHOUT_BUCKETS)
-        with tempfile.TemporaryDirectory(prefix="maxsim-layout-") as folder:
-            with World(arguments.programs.resolve(), folder, **more) as world:
-                try:
-                    test(world)
-                except BaseException:
-                    print(f"FAILED: {name}", flush=True)
-                    for server_name, server in world.servers.items():
-                        print(f"--- {server_name}\n{server.log_end(3000)}", flush=True)
-                    print(f"--- nats\n{world.nats.log()[-1500:]}", flush=True)
-                    raise
-        print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)
+    run_tests(TESTS, arguments.programs, arguments.only, options_of, lambda _, test, world: test(world))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import os
 import pathlib
 import random
 import subprocess
-import tempfile
 import threading
 import time
 
@@ -20,7 +19,7 @@ import numpy as np
 import nats_server
 import server as client
 from maxsim.v1 import documents_pb2
-from nats_world import APPLIED, DIM, NAME, NUM_BASE, STREAM, TIMEOUT_S, World, eventually, expect, rows_of, upsert
+from nats_world import APPLIED, DIM, NAME, NUM_BASE, STREAM, TIMEOUT_S, eventually, expect, rows_of, run_tests, upsert
 from nats_writers import Writer, check_writes
 
 STALE = documents_pb2.WRITE_OUTCOME_STALE
@@ -353,6 +352,14 @@ def test_partitions_apply_their_own_writes(world, seed):
 TESTS = {name[5:]: test for name, test in list(globals().items()) if name.startswith("test_")}
 
 
+def options_of(name):
+    """Returns the options of the world of a test."""
+    options = {"max_payload": 16 << 10} if "size" in name else {}
+    if "majority" in name or "together" in name:
+        options["nats"] = nats_server.NatsCluster
+    return options
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", type=pathlib.Path)
@@ -361,25 +368,12 @@ def main():
     parser.add_argument("--only", choices=sorted(TESTS))
     arguments = parser.parse_args()
     print(f"MAXSIM_TEST_SEED={arguments.seed}", flush=True)
-    for name, test in TESTS.items():
-        if arguments.only not in (None, name):
-            continue
-        begin = time.monotonic()
-        more = {"max_payload": 16 << 10} if "size" in name else {}
-        if "majority" in name or "together" in name:
-            more["nats"] = nats_server.NatsCluster
-        with tempfile.TemporaryDirectory(prefix="maxsim-nats-") as folder:
-            with World(arguments.programs.resolve(), folder, **more) as world:
-                try:
-                    extra = {"rounds": arguments.rounds} if "kills" in name else {}
-                    test(world, arguments.seed, **extra)
-                except BaseException:
-                    print(f"FAILED: {name}", flush=True)
-                    for server_name, server in world.servers.items():
-                        print(f"--- {server_name}\n{server.log_end(3000)}", flush=True)
-                    print(f"--- nats\n{world.nats.log()[-1500:]}", flush=True)
-                    raise
-        print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)
+
+    def call(name, test, world):
+        extra = {"rounds": arguments.rounds} if "kills" in name else {}
+        test(world, arguments.seed, **extra)
+
+    run_tests(TESTS, arguments.programs, arguments.only, options_of, call)
 
 
 if __name__ == "__main__":

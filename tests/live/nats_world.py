@@ -1,7 +1,8 @@
-"""The servers of nats_test.py: a NATS server, and several maxsimd that serve one collection and follow its stream."""
+"""The servers of nats_test.py and layout_test.py: NATS, and several maxsimd that serve one collection and follow it."""
 
 import pathlib
 import shutil
+import tempfile
 import time
 
 import numpy as np
@@ -34,6 +35,22 @@ def eventually(condition, what, limit_s=60):
         if time.monotonic() > until:
             raise AssertionError(f"not within {limit_s} s: {what() if callable(what) else what}")
         time.sleep(0.02)
+
+
+def settle(world, stream, *names):
+    """Waits until the servers have applied all messages of the stream. Returns the stream's last sequence.
+
+    `world` has `nats` and `live`. Asks for the last sequence again each time: a write of unknown outcome may still
+    reach the stream, and for a while after a change of leader the stream may report an older sequence."""
+    seen = {}
+
+    def have_settled():
+        seen["stream"] = world.nats.stream_state(stream)["last_seq"]
+        seen.update({name: world.live(name).sequence for name in names})
+        return len(set(seen.values())) == 1
+
+    eventually(have_settled, lambda: f"all have applied what the stream has: {seen}")
+    return seen["stream"]
 
 
 class World:
@@ -87,19 +104,7 @@ class World:
             eventually(lambda name=name: not self.live(name).error, f"{name} takes writes: {self.live(name).error}")
 
     def settle(self, *names):
-        """Waits until the servers have applied all messages of the stream. Returns the stream's last sequence.
-
-        Asks for the last sequence again each time: a write of unknown outcome may still reach the stream, and for a
-        while after a change of leader the stream may report an older sequence."""
-        seen = {}
-
-        def have_settled():
-            seen["stream"] = self.nats.stream_state(STREAM)["last_seq"]
-            seen.update({name: self.live(name).sequence for name in names})
-            return len(set(seen.values())) == 1
-
-        eventually(have_settled, lambda: f"all have applied what the stream has: {seen}")
-        return seen["stream"]
+        return settle(self, STREAM, *names)
 
     def contents(self, name, ids):
         answer = self.servers[name].get(client.get_request(NAME, ids, return_tokens=True))
@@ -125,3 +130,25 @@ class World:
 def upsert(server, id, seed, payload="", version=0, timeout_s=30):
     request = client.upsert_request(NAME, [client.document(id, rows_of(seed), payload, version)])
     return server.upsert(request, timeout_s)
+
+
+def run_tests(tests, programs, only, options_of, call):
+    """Runs the test of the name `only`, or all if it is None, each in a world of its own. `tests` has them by name.
+
+    `options_of` returns the options of World for a name. `call` gets the name, the test and the world. Prints how long
+    each test takes, and the ends of all logs if it fails."""
+    for name, test in tests.items():
+        if only not in (None, name):
+            continue
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="maxsim-nats-") as folder:
+            with World(programs.resolve(), folder, **options_of(name)) as world:
+                try:
+                    call(name, test, world)
+                except BaseException:
+                    print(f"FAILED: {name}", flush=True)
+                    for server_name, server in world.servers.items():
+                        print(f"--- {server_name}\n{server.log_end(3000)}", flush=True)
+                    print(f"--- nats\n{world.nats.log()[-1500:]}", flush=True)
+                    raise
+        print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)
