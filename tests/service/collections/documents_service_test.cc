@@ -1,5 +1,4 @@
-// Tests live collections of a running server: clients create them, write to them over gRPC and HTTP, search, compact
-// and copy them.
+// Tests live collections of a running server: clients write to them over gRPC and HTTP, search, compact and copy them.
 #include <bit>
 #include <filesystem>
 #include <memory>
@@ -14,7 +13,7 @@
 #include "client/status.h"
 #include "maxsim/v1/documents.grpc.pb.h"
 #include "nlohmann/json.hpp"
-#include "tests/service/server_fixture.h"
+#include "tests/service/collections/documents_fixture.h"
 
 namespace maxsim::test {
 namespace {
@@ -22,65 +21,6 @@ namespace {
 using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-v1::TokenMatrix Tokens(uint64_t seed, int32_t num_tokens = 4) {
-  return ToProto(RandomTokens(seed, ScalarType::kF32, kDim, num_tokens));
-}
-
-class DocumentsServiceTest : public testing::Test {
- protected:
-  DocumentsServiceTest()
-      : server_([this](config::Config* config) { config->allowed_roots = {root_.path()}; }),
-        documents_(v1::Documents::NewStub(server_.channel())) {}
-
-  grpc::Status Create(const std::string& name, v1::DataType storage, const std::string& path = "") {
-    grpc::ClientContext context;
-    v1::CreateCollectionRequest request;
-    request.set_name(name);
-    request.set_path(path);
-    request.set_dim(kDim);
-    request.set_storage(storage);
-    v1::CreateCollectionResponse response;
-    return server_.admin().CreateCollection(&context, request, &response);
-  }
-
-  v1::UpsertResponse Upsert(const std::string& collection, const std::vector<std::string>& ids, uint64_t seed,
-                            uint64_t version = 0) {
-    v1::UpsertRequest request;
-    request.set_collection(collection);
-    for (const std::string& id : ids) {
-      v1::Document& document = *request.add_documents();
-      document.set_string_id(id);
-      *document.mutable_tokens() = Tokens(seed++);
-      document.set_payload("{\"id\":\"" + id + "\"}");
-      document.set_version(version);
-    }
-    grpc::ClientContext context;
-    v1::UpsertResponse response;
-    const grpc::Status status = documents_->Upsert(&context, request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
-
-  v1::RerankRequest Scan(const std::string& collection) {
-    v1::RerankRequest request =
-        MakeRequest(collection, MakeQuery(3, ScalarType::kF32, kDim, 5), /*ids=*/{}, /*top_k=*/10);
-    request.mutable_candidates()->mutable_whole_collection();
-    request.set_return_payloads(true);
-    return request;
-  }
-
-  v1::RerankResponse Rerank(const v1::RerankRequest& request) {
-    v1::RerankResponse response;
-    const grpc::Status status = server_.Rerank(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
-
-  TemporaryFolder root_;
-  RunningServer server_;
-  std::unique_ptr<v1::Documents::Stub> documents_;
-};
 
 // A written document has the same bits of scores as an inline document of a request, in a scan and in a list.
 TEST_F(DocumentsServiceTest, AWriteIsFoundWithTheScoreOfTheInlineDocument) {
@@ -303,63 +243,6 @@ TEST_F(DocumentsServiceTest, WhatAScanFindsIsCountedAndListedOverGrpcAndHttp) {
   // "scroll" is a valid id of a document.
   EXPECT_EQ(HttpGet(port, path).status, 404);
   EXPECT_EQ(HttpGet(port, "/v1/count").status, 405);
-}
-
-TEST_F(DocumentsServiceTest, CollectionsAreCreatedCompactedAndCopiedOverHttp) {
-  const int port = server_.http_port();
-  const std::string json_type = "application/json";
-  const std::string path = "/v1/collections/web";
-  HttpAnswer answer = HttpSend("PUT", port, path, json({{"dim", kDim}, {"fields", "id:keyword"}}).dump());
-  EXPECT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(json::parse(answer.body)["fields"][0]["name"], "id");
-  answer = HttpSend("PUT", port, path, json({{"dim", kDim}}).dump());
-  EXPECT_EQ(answer.status, 409) << answer.body;
-  EXPECT_EQ(json::parse(answer.body)["error"]["field"], "name");
-  EXPECT_EQ(HttpSend("PUT", port, "/v1/collections/other", "{}").status, 400);
-  Upsert("web", {"a", "b", "c"}, 1);
-  answer = HttpPost(port, path + "/compact", "", json_type);
-  EXPECT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(json::parse(answer.body)["changed"], true);
-  EXPECT_EQ(json::parse(answer.body)["collection"]["generation"], 2);
-  EXPECT_EQ(json::parse(HttpPost(port, path + "/compact", "{}", json_type).body)["changed"], false);
-  answer = HttpGet(port, path);
-  EXPECT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(json::parse(answer.body)["num_documents"], 3);
-  EXPECT_EQ(HttpGet(port, "/v1/collections/no").status, 404);
-  const std::string folder = root_ / "web-copy";
-  answer = HttpPost(port, path + "/snapshot", json({{"path", folder}}).dump(), json_type);
-  EXPECT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(json::parse(answer.body)["sequence"], 3);
-  EXPECT_TRUE(std::filesystem::exists(root_ / "web-copy/collection.json"));
-  EXPECT_EQ(HttpPost(port, path + "/snapshot", json({{"path", "/elsewhere"}}).dump(), json_type).status, 403);
-}
-
-TEST_F(DocumentsServiceTest, CollectionsAreMadeUnderAnAllowedRootAlone) {
-  std::filesystem::create_directory_symlink("/tmp", root_ / "link");
-  std::filesystem::create_directory(root_ / "there");
-  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, "/tmp/maxsim-outside").error_code(), grpc::StatusCode::PERMISSION_DENIED);
-  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "link/inside").error_code(), grpc::StatusCode::PERMISSION_DENIED);
-  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "..").error_code(), grpc::StatusCode::PERMISSION_DENIED);
-  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "missing/a").error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "there").error_code(), grpc::StatusCode::ALREADY_EXISTS);
-  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "link").error_code(), grpc::StatusCode::ALREADY_EXISTS);
-  EXPECT_EQ(Create("corpus", v1::DATA_TYPE_F16).error_code(), grpc::StatusCode::ALREADY_EXISTS);
-  EXPECT_EQ(Create("a/b", v1::DATA_TYPE_F16).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_TRUE(Create("a", v1::DATA_TYPE_F16, root_ / "there/a/").ok());
-}
-
-TEST_F(DocumentsServiceTest, ACollectionIsMadeInNoOtherAndInNoFolderThatIsMissing) {
-  ASSERT_TRUE(Create("outer", v1::DATA_TYPE_F16).ok());
-  const std::string outer = root_ / "outer";
-  for (const std::string& path : {outer + "/inner", outer + "/log/inner"}) {
-    const grpc::Status nested = Create("inner", v1::DATA_TYPE_F16, path);
-    EXPECT_EQ(nested.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-    EXPECT_THAT(nested.error_message(), HasSubstr(path + " lies in the folder of a collection, "));
-  }
-  const grpc::Status missing = Create("inner", v1::DATA_TYPE_F16, root_ / "no/such/folder");
-  EXPECT_EQ(missing.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_THAT(missing.error_message(), HasSubstr("its parent folder cannot be used"));
-  EXPECT_EQ(Create("inner", v1::DATA_TYPE_F16, "/no/such/folder").error_code(), grpc::StatusCode::PERMISSION_DENIED);
 }
 
 TEST_F(DocumentsServiceTest, DocumentsAreWrittenAndReadOverHttp) {
