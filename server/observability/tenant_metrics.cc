@@ -21,13 +21,10 @@ TenantMetrics::Series& TenantMetrics::SeriesOf(std::string_view tenant) {
 }
 
 void TenantMetrics::CountRequest(std::string_view tenant, absl::StatusCode code) {
-  const auto code_idx = static_cast<size_t>(code) < kNumCodes ? static_cast<size_t>(code)
-                                                              : static_cast<size_t>(absl::StatusCode::kUnknown);
   const MutexLock lock(&mutex_);
-  prometheus::Counter*& counter = SeriesOf(tenant).by_code[code_idx];
+  prometheus::Counter*& counter = SeriesOf(tenant).by_code[code];
   if (counter == nullptr) {
-    counter = &requests_.Add(
-        {{"tenant", std::string(tenant)}, {"code", absl::StatusCodeToString(static_cast<absl::StatusCode>(code_idx))}});
+    counter = &requests_.Add({{"tenant", std::string(tenant)}, {"code", absl::StatusCodeToString(code)}});
   }
   counter->Increment();
 }

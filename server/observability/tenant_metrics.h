@@ -1,8 +1,6 @@
 // The metrics by tenant. They are part of Metrics (metrics.h), and documented in docs/reference/metrics.md.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -35,10 +33,8 @@ class TenantMetrics {
   void AddTokenPairs(std::string_view tenant, uint64_t num_pairs);
 
  private:
-  static constexpr size_t kNumCodes = 17;  // OK .. UNAUTHENTICATED
-
   struct Series {
-    std::array<prometheus::Counter*, kNumCodes> by_code{};  // null until there was such a call
+    std::map<absl::StatusCode, prometheus::Counter*> by_code;  // of the calls that there were
     prometheus::Counter* token_pairs = nullptr;
   };
 

@@ -17,6 +17,35 @@
 #include "server/service/selection/filter_message.h"
 
 namespace maxsim::service {
+namespace {
+
+// Hands deletes over to the collection. `answer` makes the response of their results once they are written; at once if
+// there are none. `place` and `claim` (may be null) are freed right before the call is answered, because the client may
+// make its next call at once.
+template <typename Answer>
+void SubmitDeletes(std::unique_ptr<Call<v1::DeleteResponse>> call, const store::Collection& collection,
+                   store::LiveDocuments& live, std::vector<store::Write> writes, std::shared_ptr<const void> place,
+                   std::shared_ptr<const void> claim, Answer answer) {
+  if (writes.empty()) {
+    place = nullptr;
+    claim = nullptr;
+    return call->Finish(answer(store::WriteResults{.results = {}, .sequence = collection.sequence()}));
+  }
+  const store::WriteCaller caller = WriteCallerOf(call->context);
+  Guarded([&] {
+    live.Submit(std::move(writes), caller,
+                [call = std::move(call), place = std::move(place), claim = std::move(claim),
+                 answer = std::move(answer)](const absl::StatusOr<store::WriteResults>& written) mutable {
+                  place = nullptr;
+                  claim = nullptr;
+                  if (!written.ok()) return call->Finish(written.status());
+                  call->Finish(answer(*written));
+                });
+    return absl::OkStatus();
+  }).IgnoreError();  // If this failed because memory ran out, the destructor of the call has answered the call.
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::DeleteRequest& request,
                                                                      const DocumentRules& rules) const {
@@ -96,31 +125,18 @@ void DocumentService::DeleteMatching(const v1::DeleteRequest& request, std::uniq
       return CheckAwaited(call->context, kBeforeWriting);
     });
   }
-  // Frees the place in the limit on matching deletes before the call is answered, because the client may make its next
-  // call at once.
-  if (!status.ok() || deletes.writes.empty()) place = nullptr;
-  if (!status.ok()) return RefuseWrite(*call, std::move(status));
+  if (!status.ok()) {
+    place = nullptr;  // as in SubmitDeletes
+    return RefuseWrite(*call, std::move(status));
+  }
   auto answer = [is_visible = std::move(deletes.is_visible),
                  has_more](const store::WriteResults& written) -> absl::StatusOr<v1::DeleteResponse> {
     return Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
       return MatchingDeletesAnswer(WithHidden(written, is_visible), has_more);
     });
   };
-  if (deletes.writes.empty()) {
-    return call->Finish(answer({.results = {}, .sequence = target.collection->sequence()}));
-  }
-  const store::WriteCaller caller = WriteCallerOf(call->context);
-  Guarded([&] {
-    target.live->Submit(std::move(deletes.writes), caller,
-                        [call = std::move(call), place = std::move(place), claim = std::move(claim),
-                         answer = std::move(answer)](const absl::StatusOr<store::WriteResults>& written) mutable {
-                          place = nullptr;
-                          claim = nullptr;
-                          if (!written.ok()) return call->Finish(written.status());
-                          call->Finish(answer(*written));
-                        });
-    return absl::OkStatus();
-  }).IgnoreError();  // If this failed because memory ran out, the destructor of the call has answered the call.
+  SubmitDeletes(std::move(call), *target.collection, *target.live, std::move(deletes.writes), std::move(place),
+                std::move(claim), std::move(answer));
 }
 
 void DocumentService::Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) {
@@ -159,23 +175,11 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
   }
   if (!status.ok()) return RefuseWrite(*call, std::move(status));
   auto answer = [is_visible = std::move(deletes.is_visible)](
-                    const absl::StatusOr<store::WriteResults>& written) -> absl::StatusOr<v1::DeleteResponse> {
-    if (!written.ok()) return written.status();
-    return Guarded([&] { return WriteResponseOf<v1::DeleteResponse>(WithHidden(*written, is_visible)); });
+                    const store::WriteResults& written) -> absl::StatusOr<v1::DeleteResponse> {
+    return Guarded([&] { return WriteResponseOf<v1::DeleteResponse>(WithHidden(written, is_visible)); });
   };
-  if (deletes.writes.empty()) {
-    return call->Finish(answer(store::WriteResults{.results = {}, .sequence = target.collection->sequence()}));
-  }
-  const store::WriteCaller caller = WriteCallerOf(call->context);
-  Guarded([&] {
-    target.live->Submit(std::move(deletes.writes), caller,
-                        [call = std::move(call), claim = std::move(claim),
-                         answer = std::move(answer)](const absl::StatusOr<store::WriteResults>& written) mutable {
-                          claim = nullptr;
-                          call->Finish(answer(written));
-                        });
-    return absl::OkStatus();
-  }).IgnoreError();  // If this failed because memory ran out, the destructor of the call has answered the call.
+  SubmitDeletes(std::move(call), *target.collection, *target.live, std::move(deletes.writes), /*place=*/nullptr,
+                std::move(claim), std::move(answer));
 }
 
 }  // namespace maxsim::service
