@@ -47,37 +47,28 @@ absl::Status WithNumDeleted(absl::Status status, uint64_t num_deleted) {
 // left. For `is_tenant` it names no groups.
 absl::Status MatchingDeleteErrorOf(const DeleteAnswers& answers, const std::vector<std::string>& groups,
                                    uint64_t deleted_before, bool is_tenant) {
-  const absl::Status* first = nullptr;
-  std::vector<std::string> failed;
-  std::vector<std::string> done;
+  const GroupOutcomes outcomes = OutcomesOf(answers, groups);
+  if (!outcomes.first_failed.has_value()) return absl::OkStatus();
   uint64_t num_deleted = deleted_before;
-  bool all_wrote_nothing = true;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i].ok()) {
-      num_deleted = SaturatingAdd(num_deleted, answers[i]->num_deleted());
-      done.push_back(groups[i]);
-      continue;
-    }
-    failed.push_back(groups[i]);
-    if (first == nullptr) first = &answers[i].status();
-    all_wrote_nothing &= IsSafeToRepeat(answers[i].status());
+  for (const absl::StatusOr<v1::DeleteResponse>& answer : answers) {
+    if (answer.ok()) num_deleted = SaturatingAdd(num_deleted, answer->num_deleted());
   }
-  if (first == nullptr) return absl::OkStatus();
-  std::string addition;
-  if (!is_tenant) {
-    absl::StrAppend(&addition, failed.size() == 1 ? " (group " : " (groups ", absl::StrJoin(failed, ", "), ")");
-  }
-  if (absl::IsInternal(*first)) absl::StrAppend(&addition, "; it may have been carried out");
-  if (!done.empty() || deleted_before > 0) {
-    absl::StrAppend(&addition, "; ", DocumentCount(num_deleted));
+  std::string done;
+  if (!outcomes.done.empty() || deleted_before > 0) {
+    done = absl::StrCat("; ", DocumentCount(num_deleted));
     // Earlier attempts may have deleted documents of other groups, too.
-    if (deleted_before == 0 && !is_tenant) absl::StrAppend(&addition, " of group ", absl::StrJoin(done, " and group "));
-    absl::StrAppend(&addition, num_deleted == 1 ? " was" : " were", " deleted: the call can be repeated");
+    if (deleted_before == 0 && !is_tenant) {
+      absl::StrAppend(&done, " of group ", absl::StrJoin(outcomes.done, " and group "));
+    }
+    absl::StrAppend(&done, num_deleted == 1 ? " was" : " were", " deleted: the call can be repeated");
   }
-  absl::Status status = client::WithAddition(WriteErrorOf(*first), addition);
-  // The first error may say that nothing was written. That is true of the whole call only if it is true of all groups.
-  if (IsSafeToRepeat(status) && !(all_wrote_nothing && num_deleted == 0))
-    status.ErasePayload(client::kErrorInfoTypeUrl);
+  std::string where;
+  if (!is_tenant) {
+    where =
+        absl::StrCat(outcomes.failed.size() == 1 ? " (group " : " (groups ", absl::StrJoin(outcomes.failed, ", "), ")");
+  }
+  absl::Status status = ErrorOfWhole(WriteErrorOf(answers[*outcomes.first_failed].status()), where, done,
+                                     /*may_have_written=*/!outcomes.failed_wrote_nothing || num_deleted > 0);
   return WithNumDeleted(std::move(status), num_deleted);
 }
 

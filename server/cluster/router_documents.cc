@@ -8,7 +8,6 @@
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
-#include "client/status.h"
 #include "collection/collection_name.h"
 #include "server/cluster/groups/rpcs.h"
 #include "server/cluster/parts/check_documents.h"
@@ -33,31 +32,19 @@ namespace {
 template <typename Response>
 absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const std::vector<std::string>& groups,
                      const std::vector<Positions>& positions, bool is_tenant) {
-  const absl::Status* first = nullptr;
-  size_t failed = 0;
-  std::vector<std::string> written;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    if (answers[i].ok()) {
-      written.push_back(groups[i]);
-    } else if (first == nullptr) {
-      first = &answers[i].status();
-      failed = i;
-    }
+  const GroupOutcomes outcomes = OutcomesOf(answers, groups);
+  if (!outcomes.first_failed.has_value()) return absl::OkStatus();
+  const size_t failed = *outcomes.first_failed;
+  const bool has_others = answers.size() > 1;
+  std::string done;
+  if (!outcomes.done.empty() && is_tenant) {
+    done = "; another part of the call was carried out";
+  } else if (!outcomes.done.empty()) {
+    done = absl::StrCat("; what is group ", absl::StrJoin(outcomes.done, "'s and group "), "'s was carried out");
   }
-  if (first == nullptr) return absl::OkStatus();
-  std::string addition;
-  if (answers.size() > 1 && !is_tenant) absl::StrAppend(&addition, " (group ", groups[failed], ")");
-  if (absl::IsInternal(*first)) absl::StrAppend(&addition, "; it may have been carried out");
-  if (!written.empty() && is_tenant) {
-    absl::StrAppend(&addition, "; another part of the call was carried out");
-  } else if (!written.empty()) {
-    absl::StrAppend(&addition, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
-  }
-  absl::Status status = client::WithAddition(WithClientsItem(WriteErrorOf(*first), positions[failed]), addition);
-  // The error's ErrorInfo may say that nothing was written. If several groups were asked, this is true only of the
-  // group that returned the error. So drop the ErrorInfo.
-  if (answers.size() > 1 && IsSafeToRepeat(status)) status.ErasePayload(client::kErrorInfoTypeUrl);
-  return status;
+  return ErrorOfWhole(WithClientsItem(WriteErrorOf(answers[failed].status()), positions[failed]),
+                      has_others && !is_tenant ? absl::StrCat(" (group ", groups[failed], ")") : "", done,
+                      /*may_have_written=*/has_others);
 }
 
 // Sends the parts of a write to their groups. If all groups answer without an error, `merge` makes the response, and

@@ -2,14 +2,22 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "client/error_details.h"
 #include "server/cluster/fresh_view.h"
 #include "server/cluster/groups/answer_fault.h"
+#include "server/cluster/groups/call_outcome.h"
 #include "server/cluster/groups/membership.h"
 #include "server/service/call/call.h"
 #include "server/service/tenants/caller.h"
@@ -39,6 +47,38 @@ std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<co
     checks.emplace_back([request, check](const Response& answer) { return check(*request, answer); });
   }
   return checks;
+}
+
+// The groups of a write, by whether they have carried out their parts.
+struct GroupOutcomes {
+  std::vector<std::string> done;
+  std::vector<std::string> failed;
+  std::optional<size_t> first_failed = {};  // index of the first part that failed
+  bool failed_wrote_nothing = true;         // all that failed certainly wrote nothing (IsSafeToRepeat)
+};
+
+// `groups` are the names of the groups that were asked, one for each answer.
+template <typename Response>
+GroupOutcomes OutcomesOf(const std::vector<absl::StatusOr<Response>>& answers, const std::vector<std::string>& groups) {
+  GroupOutcomes outcomes;
+  for (size_t idx = 0; idx < answers.size(); ++idx) {
+    (answers[idx].ok() ? outcomes.done : outcomes.failed).push_back(groups[idx]);
+    if (answers[idx].ok()) continue;
+    if (!outcomes.first_failed.has_value()) outcomes.first_failed = idx;
+    outcomes.failed_wrote_nothing &= IsSafeToRepeat(answers[idx].status());
+  }
+  return outcomes;
+}
+
+// Takes the first error of a write's parts (WriteErrorOf), and returns it as the error of the whole write. The message
+// then also has `where`, whether the part may have been carried out, and `done`: the groups that failed, and what the
+// others did. If `may_have_written`, drops the mark that nothing was written, which may be true of this part only.
+inline absl::Status ErrorOfWhole(const absl::Status& first, std::string_view where, std::string_view done,
+                                 bool may_have_written) {
+  const std::string_view maybe = absl::IsInternal(first) ? "; it may have been carried out" : "";
+  absl::Status status = client::WithAddition(first, Cat(where, maybe, done));
+  if (may_have_written && IsSafeToRepeat(status)) status.ErasePayload(client::kErrorInfoTypeUrl);
+  return status;
 }
 
 // Polls all replicas, without waiting for it, if an answer says that the router's view is out of date (IsOtherView). A
