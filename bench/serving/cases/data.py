@@ -69,6 +69,19 @@ def _fill(path, rows, dim, seed, threads):
     tokens.flush()
 
 
+def write_int8_vectors(folder, documents, tokens, dim, random):
+    """Writes tokens.npy, scales.npy and lengths.npy of random INT8 vectors, for build_collection. Each document has
+    `tokens` vectors."""
+    rows = documents * tokens
+    vectors = np.lib.format.open_memmap(folder / "tokens.npy", "w+", np.int8, (rows, dim))
+    for begin in range(0, rows, BLOCK_ROWS):
+        block = vectors[begin : begin + BLOCK_ROWS]
+        block[:] = random.integers(-127, 128, block.shape, np.int8)
+    del vectors
+    np.save(folder / "scales.npy", np.full(rows, 1 / (73 * dim**0.5), np.float32))
+    np.save(folder / "lengths.npy", np.full(documents, tokens, np.int32))
+
+
 def _equal_lengths(rows, tokens):
     lengths = np.full(-(-rows // tokens), tokens, np.int64)
     lengths[-1] -= lengths.sum() - rows

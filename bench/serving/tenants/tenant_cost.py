@@ -19,11 +19,11 @@ import numpy as np
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
 
+from data import write_int8_vectors  # noqa: E402
 from servers import Maxsimd, benchmark_parser, build_collection, has_gpu, provenance  # noqa: E402
 from maxsim import token_matrix  # noqa: E402
 from maxsim.v1 import rerank_pb2, rerank_pb2_grpc  # noqa: E402
 
-BLOCK = 100_000  # documents that are made at once
 PLAIN = "plain-token"
 
 
@@ -34,14 +34,7 @@ def token_of(tenant):
 def make_collection(options, folder):
     """Builds a collection of INT8 vectors whose document i belongs to tenant i % options.tenants."""
     random = np.random.default_rng(5)
-    rows = options.documents * options.tokens
-    tokens = np.lib.format.open_memmap(options.scratch / "tokens.npy", "w+", np.int8, (rows, options.dim))
-    for begin in range(0, rows, BLOCK):
-        block = tokens[begin : begin + BLOCK]
-        block[:] = random.integers(-127, 128, block.shape, np.int8)
-    del tokens
-    np.save(options.scratch / "scales.npy", np.full(rows, 1 / (73 * options.dim**0.5), np.float32))
-    np.save(options.scratch / "lengths.npy", np.full(options.documents, options.tokens, np.int32))
+    write_int8_vectors(options.scratch, options.documents, options.tokens, options.dim, random)
     with open(options.scratch / "docs.jsonl", "w") as lines:
         for i in range(options.documents):
             lines.write(f'{{"id":{i},"owner":"t{i % options.tenants}"}}\n')
