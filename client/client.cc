@@ -256,6 +256,11 @@ absl::StatusOr<v1::FacetsResponse> Client::Facets(const v1::FacetsRequest& reque
                      DeadlineOf(call, options().timeout), core_->Retry(call));
 }
 
+absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::RerankRequest& request, const CallOptions& call) {
+  return core_->Call(&Core::Connection::reranker, &v1::Reranker::Stub::Explain, request,
+                     DeadlineOf(call, options().timeout), core_->Retry(call));
+}
+
 absl::StatusOr<v1::GetInfoResponse> Client::GetInfo(const CallOptions& call) {
   return core_->Call(&Core::Connection::reranker, &v1::Reranker::Stub::GetInfo, v1::GetInfoRequest(),
                      DeadlineOf(call, options().timeout), core_->Retry(call));

@@ -8,8 +8,8 @@
 //   absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(request);
 //
 // Deadlines: every call has a timeout that covers all of its attempts. Each attempt sends the server the time that is
-// left. Retries: see client/retry.h. Rerank, Upsert, Delete, Get, Count, Facets, GetInfo and ListCollections are
-// retried. LoadCollection and the other calls that change which collections there are, or how they are stored, are
+// left. Retries: see client/retry.h. Rerank, Explain, Upsert, Delete, Get, Count, Facets, GetInfo and ListCollections
+// are retried. LoadCollection and the other calls that change which collections there are, or how they are stored, are
 // tried once: if the answer to a first attempt were lost, a second attempt would report a conflict with the first.
 // Before such a call, the client waits up to a second for a connection. Errors: they have the server's code and
 // message. If a call failed without a retry, RetryAfter (client/status.h) returns the server's hint when to try again.
@@ -68,6 +68,10 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   absl::StatusOr<v1::RerankResponse> Rerank(const v1::RerankRequest& request, const CallOptions& call = {});
+
+  // Returns the similarities of every token of one query with every token of one stored document, in FP64. The request
+  // has one query, and one id as its candidates. NOT_FOUND if the collection does not have the id.
+  absl::StatusOr<v1::ExplainResponse> Explain(const v1::RerankRequest& request, const CallOptions& call = {});
 
   // Returns at once. `callback` runs exactly once, on one of gRPC's threads, and must not block that thread. The client
   // shares the request and does not copy it: the caller must not change it until the callback runs.

@@ -16,6 +16,7 @@ HTTP_STATUS = {"UNAVAILABLE": 503, "RESOURCE_EXHAUSTED": 429, "INVALID_ARGUMENT"
 # The ends of gRPC's and HTTP's paths of a method.
 PATHS = {
     "rerank": ("/Rerank", "/rerank"),
+    "explain": ("/Explain", "/explain"),
     "get": ("/Get", "/documents/get"),
     "count": ("/Count", "/count"),
     "upsert": ("/Upsert", "PUT /v1/collections/notes/documents"),

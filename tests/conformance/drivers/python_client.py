@@ -81,7 +81,7 @@ class Driver:
             return {"result": getattr(self, line["method"])(client, line["arguments"])}
         except maxsim.MaxsimError as error:
             return {"error": error_of(error)}
-        except grpc.RpcError as error:  # of a generated stub
+        except grpc.RpcError as error:  # of the health service
             made = errors.make_error(error.code(), error.details(), metadata=error.trailing_metadata())
             return {"error": error_of(made)}
         except ValueError as error:
@@ -121,13 +121,12 @@ class Driver:
         return {"values": values, "num_values": found.num_values, "num_documents": found.num_documents}
 
     def explain(self, client, arguments):
-        """The package has no method for it, but its clients have the generated stub."""
-        given = dict(arguments)
-        request = maxsim.Request(given.pop("collection"), given.pop("query"), [given.pop("id")], **given).to_message()
-        answer = self._how.run(client.reranker.Explain(request, timeout=30))
-        width, flat = answer.num_document_tokens, list(answer.similarities)
-        rows = [flat[i : i + width] for i in range(0, len(flat), width)]
-        return {"score": answer.score, "similarities": rows, "query_tokens": list(answer.query_tokens)}
+        found = self._how.run(client.explain(**arguments))
+        return {
+            "score": found.score,
+            "similarities": found.similarities.tolist(),
+            "query_tokens": found.query_tokens,
+        }
 
     def health(self, client, arguments):
         """The package has no method for it: calls gRPC's own health service, with messages encoded by hand."""

@@ -2,8 +2,8 @@
 //
 //   conformance_cpp_client SERVER=GRPC_ADDRESS,HTTP_URL...
 //
-// Reads one call per line of the standard input, and writes one answer per line. The client has no method for `explain`
-// and `health`: they use the generated stubs over a channel of the client's options.
+// Reads one call per line of the standard input, and writes one answer per line. The client has no method for `health`,
+// which uses the generated stub over a channel with the client's options.
 #include <iostream>
 #include <map>
 #include <memory>
@@ -21,7 +21,8 @@
 #include "client/status.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/client_context.h"
-#include "maxsim/v1/rerank.grpc.pb.h"
+#include "maxsim/v1/documents.pb.h"
+#include "maxsim/v1/rerank.pb.h"
 #include "tests/conformance/drivers/cpp/cpp_requests.h"
 #include "tests/conformance/drivers/cpp/cpp_results.h"
 
@@ -76,17 +77,6 @@ Result Delete(Client& client, const Json& arguments) {
                    [by_filter](const auto& response) { return DeletesJson(response, by_filter); });
 }
 
-Result Explain(const ClientOptions& options, const Json& arguments) {
-  const auto channels = client::MakeChannels(options);
-  if (!channels.ok()) return channels.status();
-  grpc::ClientContext context;
-  v1::ExplainResponse response;
-  const grpc::Status status =
-      v1::Reranker::NewStub(channels->front())->Explain(&context, MakeExplain(arguments), &response);
-  if (!status.ok()) return client::FromGrpcStatus(status);
-  return ExplanationJson(response);
-}
-
 Result Health(const ClientOptions& options, const Json& arguments) {
   const auto channels = client::MakeChannels(options);
   if (!channels.ok()) return channels.status();
@@ -112,7 +102,7 @@ Result Call(Client& client, const std::string& method, const Json& arguments) {
     });
   }
   if (method == "facets") return Converted(client.Facets(MakeFacets(arguments)), FacetsJson);
-  if (method == "explain") return Explain(client.options(), arguments);
+  if (method == "explain") return Converted(client.Explain(MakeExplain(arguments)), ExplanationJson);
   if (method == "health") return Health(client.options(), arguments);
   if (method == "info") return Converted(client.GetInfo(), InfoJson);
   return absl::UnimplementedError(method);
