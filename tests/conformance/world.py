@@ -81,9 +81,8 @@ class World:
         collections = {name: self._build(programs, name) for name in self.data["collections"]}
         (self.folder / "live").mkdir()
         common = {"encoder.url": f"http://127.0.0.1:{encoder.port}", **LIMITS}
-        plain = self._serve(
-            programs, "plain", collections, **common, **{"store.allowed_roots": self.folder / "live"}
-        )
+        live = {"store.allowed_roots": self.folder / "live"}
+        plain = self._serve(programs, "plain", collections, **common, **live)
         self.ca_file, self.other_ca_file = self._certificates()
         for name, token in TOKENS.items():
             (self.folder / name).write_text(token + "\n")
@@ -98,7 +97,11 @@ class World:
         )
         self.refusing = RefusingProxy(plain.address, plain.url)
         self._stops.append(self.refusing.stop)
-        closed = f"127.0.0.1:{closed_port()}"
+        # The socket keeps the port, so that no other program can listen at it.
+        bound = socket.socket()
+        self._stops.append(bound.close)
+        bound.bind(("127.0.0.1", 0))
+        closed = f"127.0.0.1:{bound.getsockname()[1]}"
         self.addresses = {
             "plain": (plain.address, plain.url),
             "secure": (secure.address, secure.url.replace("http:", "https:")),
@@ -164,11 +167,3 @@ def fields_text(fields):
     """Returns declared fields in the form of `maxsim-shard build --fields`."""
     named = [f"{one['name']}:{one['kind']}" + (f"={one['path']}" if "path" in one else "") for one in fields]
     return ",".join(named)
-
-
-def closed_port():
-    """Returns a port at which nothing listens. It was free a moment ago, and the system gives out the ports after it
-    first."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]

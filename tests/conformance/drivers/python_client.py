@@ -122,11 +122,8 @@ class Driver:
 
     def explain(self, client, arguments):
         found = self._how.run(client.explain(**arguments))
-        return {
-            "score": found.score,
-            "similarities": found.similarities.tolist(),
-            "query_tokens": found.query_tokens,
-        }
+        rows = found.similarities.tolist()
+        return {"score": found.score, "similarities": rows, "query_tokens": found.query_tokens}
 
     def health(self, client, arguments):
         """The package has no method for it: calls gRPC's own health service, with messages encoded by hand."""
@@ -172,9 +169,7 @@ def ranking_of(ranking):
 
 
 def results_of(results):
-    listed = [
-        {"outcome": one.outcome, "sequence": one.sequence, "truncated": one.truncated} for one in results
-    ]
+    listed = [{"outcome": one.outcome, "sequence": one.sequence, "truncated": one.truncated} for one in results]
     return {"results": listed, "sequence": results.sequence}
 
 
