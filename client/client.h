@@ -19,6 +19,7 @@
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -138,6 +139,13 @@ class Client {
   // longer timeout in `call`.
   absl::StatusOr<v1::BootstrapCollectionResponse> BootstrapCollection(const v1::BootstrapCollectionRequest& request,
                                                                       const CallOptions& call = {});
+  // Reads a snapshot of a live collection. Passes each message to `sink`, in the order of admin.proto, on the calling
+  // thread; the server waits meanwhile, and gives up after five minutes. An error of `sink` ends the call, which then
+  // returns that error. Without a timeout in `call` there is no deadline: set ClientOptions.keepalive_time, so that the
+  // call ends if the server's machine is gone. The call is not retried.
+  absl::Status ReadSnapshot(const v1::ReadSnapshotRequest& request,
+                            absl::FunctionRef<absl::Status(const v1::ReadSnapshotResponse&)> sink,
+                            const CallOptions& call = {});
   absl::StatusOr<v1::SetLayoutResponse> SetLayout(const v1::SetLayoutRequest& request, const CallOptions& call = {});
 
   // Returns whether a connection to the server exists. If a call failed with UNAVAILABLE, true means that the server

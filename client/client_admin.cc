@@ -1,6 +1,10 @@
 // The calls of the service Admin.
+#include <algorithm>
+#include <memory>
+
 #include "client/client.h"
 #include "client/client_core.h"
+#include "grpcpp/support/sync_stream.h"
 
 namespace maxsim::client {
 
@@ -42,6 +46,24 @@ absl::StatusOr<v1::SnapshotCollectionResponse> Client::SnapshotCollection(const 
 absl::StatusOr<v1::BootstrapCollectionResponse> Client::BootstrapCollection(
     const v1::BootstrapCollectionRequest& request, const CallOptions& call) {
   return core_->AdminCall(&v1::Admin::Stub::BootstrapCollection, request, call);
+}
+
+absl::Status Client::ReadSnapshot(const v1::ReadSnapshotRequest& request,
+                                  absl::FunctionRef<absl::Status(const v1::ReadSnapshotResponse&)> sink,
+                                  const CallOptions& call) {
+  const absl::Time deadline = DeadlineOf(call, absl::InfiniteDuration());
+  const Core::Connection& connection = core_->Next();
+  connection.channel->WaitForConnected(ToGrpcTime(std::min(deadline, MonotonicNow() + kConnectWait)));
+  grpc::ClientContext context;
+  core_->Prepare(deadline, context);
+  const std::unique_ptr<grpc::ClientReader<v1::ReadSnapshotResponse>> reader =
+      connection.admin->ReadSnapshot(&context, request);
+  v1::ReadSnapshotResponse message;
+  absl::Status refused;
+  while (refused.ok() && reader->Read(&message)) refused = sink(message);
+  if (!refused.ok()) context.TryCancel();
+  const absl::Status status = FromGrpcStatus(reader->Finish());
+  return refused.ok() ? status : refused;
 }
 
 absl::StatusOr<v1::SetLayoutResponse> Client::SetLayout(const v1::SetLayoutRequest& request, const CallOptions& call) {

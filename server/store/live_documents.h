@@ -72,6 +72,8 @@ struct StreamState {
   // Share of the stream's limits that is left before it drops a message that the collection has not applied: 1 if there
   // is no such message, or no limit; 0 if the message is gone.
   double retention_margin = 1;
+  // That the collection follows. Unset until it has followed one for the first time.
+  std::optional<collection::LogStream> identity = {};
 };
 
 // The state of a live collection, for people.

@@ -49,6 +49,7 @@ StreamedCollection::~StreamedCollection() { Stop(); }
 store::LiveState StreamedCollection::state() const {
   store::LiveState state = collection_->state();
   store::StreamState& stream = state.stream.emplace();
+  stream.identity = collection_->stream();
   if (layouts_ != nullptr) state.layout = layouts_->Find(name_);
   {
     const MutexLock lock(&mutex_);

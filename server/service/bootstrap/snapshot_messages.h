@@ -21,9 +21,6 @@ inline constexpr size_t kMaxSnapshotDataBytes = size_t{1} << 20;
 // The most files of a snapshot: collection::kMaxShards shards with four files of codes and fields each, and the log.
 inline constexpr size_t kMaxSnapshotFiles = 600'000;
 
-// The longest path of a file. Paths of a log have about 30 bytes, and those of shards at most a file system's 255.
-inline constexpr size_t kMaxSnapshotPathBytes = 512;
-
 // Computes XXH3 (64 bits, seed 0) over a stream of bytes.
 class SnapshotHash {
  public:

@@ -1,45 +1,20 @@
 #include "server/service/bootstrap/snapshot_receiver.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/str_split.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "collection/manifest.h"
+#include "collection/partition/snapshot_path.h"
 
 namespace maxsim::service {
 namespace {
 
-constexpr size_t kMaxComponentBytes = 255;
-
 absl::Status WrongSnapshot(const std::string& problem) { return absl::InternalError(problem); }
 
 }  // namespace
-
-std::string SnapshotPathProblem(std::string_view path) {
-  if (path.empty()) return "is empty";
-  if (path.size() > kMaxSnapshotPathBytes) {
-    return Cat("has ", path.size(), " bytes, more than the limit ", kMaxSnapshotPathBytes);
-  }
-  if (path.front() == '/') return "is not relative";
-  if (std::any_of(path.begin(), path.end(), [](char c) { return c <= ' ' || c >= 0x7f || c == '\\'; })) {
-    return "has a character that no file of a collection has";
-  }
-  for (const std::string& component : std::vector<std::string>(absl::StrSplit(ForStrCat(path), '/'))) {
-    if (component.empty() || component == "." || component == "..") {
-      return "has an empty component, or one that is a dot or two";
-    }
-    if (component.size() > kMaxComponentBytes) {
-      return Cat("has a component of ", component.size(), " bytes, more than the limit ", kMaxComponentBytes);
-    }
-    if (component.ends_with(kTemporarySuffix)) return Cat("has a component that ends with ", kTemporarySuffix);
-  }
-  return "";
-}
 
 absl::Status SnapshotReceiver::Take(const v1::ReadSnapshotResponse& message) {
   switch (message.part_case()) {
@@ -60,7 +35,7 @@ absl::Status SnapshotReceiver::BeginFile(const v1::SnapshotFile& file) {
     return WrongSnapshot(
         Cat("the file ", Quote(file.path()), " begins ", bytes_left_, " bytes before the end of ", path_));
   }
-  if (const std::string problem = SnapshotPathProblem(file.path()); !problem.empty()) {
+  if (const std::string problem = collection::SnapshotPathProblem(file.path()); !problem.empty()) {
     return WrongSnapshot(Cat("the path ", Quote(file.path()), " ", problem));
   }
   if (paths_.size() >= kMaxSnapshotFiles) {

@@ -49,8 +49,4 @@ class SnapshotReceiver {
   SnapshotHash hash_;
 };
 
-// Returns why a snapshot may have no file of this path, or "". A path has components of printable ASCII characters with
-// slashes between them, and none is "", "." or "..", or has a temporary file's name.
-std::string SnapshotPathProblem(std::string_view path);
-
 }  // namespace maxsim::service
