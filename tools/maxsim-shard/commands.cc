@@ -36,6 +36,7 @@
 #include "tools/maxsim-shard/progress.h"
 #include "tools/maxsim-shard/quantize_command.h"
 #include "tools/maxsim-shard/read_commands.h"
+#include "tools/maxsim-shard/restore_command.h"
 #include "tools/maxsim-shard/upgrade_command.h"
 
 namespace maxsim::shard_tool {
@@ -296,7 +297,8 @@ int RunMaxsimShard(int argc, char** argv) {
       "  maxsim-shard compact wiki\n"
       "  maxsim-shard split wiki --into 3 --output parts\n"
       "  maxsim-shard merge parts/partition-* --output wiki-again\n"
-      "  maxsim-shard upgrade wiki --check\n\n"
+      "  maxsim-shard upgrade wiki --check\n"
+      "  maxsim-shard restore s3://backups/notes/monday notes\n\n"
       "Results go to standard output, progress and errors to standard error.\n"
       "Exit codes: 0 done; 1 failed, verify found a problem, or upgrade --check something to do; 2 the command line is "
       "wrong; 130 interrupted.");
@@ -351,6 +353,9 @@ int RunMaxsimShard(int argc, char** argv) {
   CLI::App* upgrade = app.add_subcommand(
       "upgrade", "Upgrades the files of a collection that an earlier version wrote, while no server has it loaded");
   AddUpgrade(*upgrade, upgrade_arguments);
+  RestoreArguments restore_arguments;
+  CLI::App* restore = app.add_subcommand("restore", "Makes a live collection, or its partitions, of a backup");
+  AddRestore(*restore, restore_arguments);
 
   try {
     app.parse(argc, argv);
@@ -361,7 +366,7 @@ int RunMaxsimShard(int argc, char** argv) {
     if (commands.empty() && !rest.empty() && rest.front().substr(0, 1) != "-") {
       std::fprintf(stderr,
                    "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify, quantize, encode, "
-                   "evaluate, compact, split, merge and upgrade (see --help)\n",
+                   "evaluate, compact, split, merge, upgrade and restore (see --help)\n",
                    rest.front().c_str());
     } else {
       const std::string command = commands.empty() ? "" : commands.front()->get_name() + " ";
@@ -380,6 +385,7 @@ int RunMaxsimShard(int argc, char** argv) {
     if (split->parsed()) return RunSplit(split_arguments);
     if (merge->parsed()) return RunMerge(merge_arguments);
     if (upgrade->parsed()) return RunUpgrade(upgrade_arguments);
+    if (restore->parsed()) return RunRestore(restore_arguments);
     return RunVerify(folder, quiet);
   } catch (const std::bad_alloc&) {
     return Fail(absl::ResourceExhaustedError("out of memory"));

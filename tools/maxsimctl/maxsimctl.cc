@@ -10,6 +10,7 @@
 #include "tools/command_line/server_target.h"
 #include "tools/command_line/terminal.h"
 #include "tools/command_line/usage_message.h"
+#include "tools/maxsimctl/backup/commands.h"
 #include "tools/maxsimctl/cluster/commands.h"
 #include "tools/maxsimctl/context/context.h"
 #include "tools/maxsimctl/evaluate/commands.h"

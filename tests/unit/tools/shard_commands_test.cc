@@ -164,7 +164,7 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
   EXPECT_EQ(RunShard({}).code, 2);
   EXPECT_EQ(RunShard({"bulid"}).code, 2);
   EXPECT_THAT(RunShard({"bulid"}).err, HasSubstr("no subcommand \"bulid\"; there are build, inspect, verify, quantize, "
-                                                 "encode, evaluate, compact, split, merge and upgrade (see "
+                                                 "encode, evaluate, compact, split, merge, upgrade and restore (see "
                                                  "--help)\n"));
   EXPECT_EQ(RunShard({""}).code, 2);
   EXPECT_EQ(RunShard({"inspect"}).code, 2);

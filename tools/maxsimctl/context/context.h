@@ -1,6 +1,7 @@
 // Shared by all commands: global options, the connection, and how errors and JSON are written.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -37,6 +38,8 @@ class Context {
   std::ostream& err() const { return environment_.err; }
   int columns() const { return environment_.columns; }
   bool out_is_terminal() const { return environment_.out_is_terminal; }
+  // Returns the function that gives the value of an environment variable, or null.
+  const std::function<const char*(const char*)>& getenv() const { return environment_.getenv; }
   bool use_color() const;
 
   // Returns the client for --server; the first call creates it. The caller must pass errors of the client's calls to

@@ -14,7 +14,6 @@ void AddCreate(CLI::App& app, Context& context);
 void AddUpsert(CLI::App& app, Context& context);
 void AddDelete(CLI::App& app, Context& context);
 void AddCompact(CLI::App& app, Context& context);
-void AddSnapshot(CLI::App& app, Context& context);
 void AddBootstrap(CLI::App& app, Context& context);
 
 }  // namespace maxsim::ctl

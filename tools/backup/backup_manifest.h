@@ -1,0 +1,73 @@
+// The object manifest.json of a backup, which says what the backup has. It is written last: without it there is no
+// backup. Its format is in docs/reference/formats.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/log/collection_log.h"
+#include "collection/slots.h"
+
+namespace maxsim::backup {
+
+inline constexpr char kManifestKey[] = "manifest.json";
+// 600,000 files, the most of a snapshot, have about 90 MB.
+inline constexpr size_t kMaxManifestBytes = size_t{256} << 20;
+inline constexpr size_t kMaxBackupParts = 1024;
+
+struct BackupFile {
+  std::string path;  // relative to the folder of the part's collection
+  uint64_t num_bytes = 0;
+  std::string sha256;  // 64 lower-case hex digits
+
+  friend bool operator==(const BackupFile&, const BackupFile&) = default;
+};
+
+// The snapshot of one server: a live collection.
+struct BackupPart {
+  std::string server;  // from which it came, host:port
+  collection::SlotRange slots;
+  uint64_t sequence = 0;  // of the last write that it has
+  uint64_t num_documents = 0;
+  std::vector<BackupFile> files;
+
+  friend bool operator==(const BackupPart&, const BackupPart&) = default;
+};
+
+struct BackupManifest {
+  std::string id;  // 16 hex digits, chosen at random: the objects of two backups never have the same key
+  std::string collection;
+  std::string created_at;  // for people
+  std::string created_by;
+  std::optional<collection::LogStream> stream;
+  std::vector<BackupPart> parts;
+
+  // The position in the stream: the lowest sequence of the parts. A server that loads a restored collection applies the
+  // messages after it.
+  uint64_t position() const;
+  // The highest sequence of the parts. A restored collection that has applied the stream up to there is the collection
+  // as it was at that sequence.
+  uint64_t complete_at() const;
+  uint64_t num_bytes() const;
+};
+
+// Returns the key of a part's file.
+std::string KeyOf(std::string_view id, size_t part, std::string_view path);
+
+// Returns the slots that the parts have together. FAILED_PRECONDITION if there is a gap between them.
+absl::StatusOr<collection::SlotRange> CoveredSlots(const std::vector<BackupPart>& parts);
+
+std::string FormatManifest(const BackupManifest& manifest);
+
+// Returns DATA_LOSS, which names the field, for text that FormatManifest cannot have made: also for a path that leads
+// out of its folder, for a file that comes twice, and for parts with a gap between their slots. FAILED_PRECONDITION for
+// a later version of the format.
+absl::StatusOr<BackupManifest> ParseManifest(std::string_view text);
+
+}  // namespace maxsim::backup

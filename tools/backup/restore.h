@@ -1,0 +1,53 @@
+// Makes the folders of a live collection from a backup.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "collection/build/builder.h"
+#include "collection/manifest.h"
+#include "tools/backup/backup_manifest.h"
+#include "tools/backup/store/object_store.h"
+
+namespace maxsim::backup {
+
+// Called while files are fetched, from one thread at a time, with the bytes so far and the bytes of all files. An error
+// ends the restore, which returns it.
+using FetchObserver = std::function<absl::Status(uint64_t num_bytes, uint64_t total_bytes)>;
+
+struct RestoreOptions {
+  std::string output;  // must not exist; its parent must
+  int32_t into = 1;    // number of partitions, 1 to the number of slots that the backup has
+  int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
+  std::string created_by = "maxsim-shard";
+  FetchObserver fetch_observer = nullptr;
+  collection::BuildObserver build_observer = nullptr;
+};
+
+struct RestoredBackup {
+  BackupManifest backup;
+  std::vector<collection::PartitionFolder> folders;
+  std::vector<collection::Manifest> manifests;  // [folders]
+};
+
+// Reads the manifest of the backup in the store. NOT_FOUND if there is none, which may be because the backup was
+// interrupted.
+absl::StatusOr<BackupManifest> ReadBackup(ObjectStore& store);
+
+// Fetches all files of a backup, checks their sizes and SHA-256, and makes the collections of them (AssembleLive in
+// collection/partition/assemble.h). With `into` 1, `output` is the collection; otherwise it is a folder with the
+// partitions, named as by SplitCollection. Each follows the stream of the backup, and continues after the lowest
+// sequence of the parts from which it was made.
+//
+// Everything is made in hidden folders beside `output`, and renamed at the end: after an error there is no `output`.
+// The disk must have room for the backup twice. Returns ALREADY_EXISTS if `output` exists; RESOURCE_EXHAUSTED if the
+// disk has too little room; DATA_LOSS, which names the object, for one that is missing, damaged, or not what the
+// manifest says; INVALID_ARGUMENT for a wrong `into`; and errors of the store, of AssembleLive and of the observers.
+absl::StatusOr<RestoredBackup> Restore(ObjectStore& store, const RestoreOptions& options);
+
+}  // namespace maxsim::backup

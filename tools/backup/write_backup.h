@@ -1,0 +1,67 @@
+// Writes a backup: the files of its parts as they arrive, and at the end the manifest, which makes it visible.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/service/bootstrap/snapshot_messages.h"
+#include "tools/backup/backup_manifest.h"
+#include "tools/backup/store/object_store.h"
+#include "tools/backup/store/sha256.h"
+
+namespace maxsim::backup {
+
+// Returns OK if there is no object at the store's URL; ALREADY_EXISTS if there is a backup, or what is left of one that
+// was interrupted.
+absl::Status CheckStoreIsEmpty(ObjectStore& store);
+
+// Returns an id for BackupManifest::id.
+std::string NewBackupId();
+
+// Writes the files of one part, as the messages of Admin.ReadSnapshot describe them. Keeps no more of a file in memory
+// than an ObjectUpload. Not thread-safe; several parts may be written at the same time.
+class PartWriter {
+ public:
+  // `store` must outlive this object. `total_bytes` is what the server announced.
+  PartWriter(ObjectStore& store, std::string id, size_t part, uint64_t total_bytes)
+      : store_(store), id_(std::move(id)), part_(part), total_bytes_(total_bytes) {}
+
+  // Begins the next file. Returns INTERNAL if no correct server sends such a file: for a path that is not relative,
+  // leads out of the folder or was sent before, for more bytes than were announced, and before the end of another file.
+  // Other errors are those of the store.
+  absl::Status BeginFile(const std::string& path, uint64_t num_bytes, uint64_t xxh3);
+  // Takes the next bytes of the file. Returns DATA_LOSS if the file does not have its checksum.
+  absl::Status TakeData(std::string_view bytes);
+  // Returns the files. Call it when the server has sent all messages. DATA_LOSS if something is missing.
+  absl::StatusOr<std::vector<BackupFile>> End();
+
+ private:
+  absl::Status EndFile();
+
+  ObjectStore& store_;
+  const std::string id_;
+  const size_t part_;
+  const uint64_t total_bytes_;
+  uint64_t num_bytes_ = 0;  // received
+  std::vector<BackupFile> files_;
+  std::set<std::string> paths_;
+
+  // The file whose bytes come next:
+  std::unique_ptr<ObjectUpload> upload_;  // null if there is none
+  uint64_t bytes_left_ = 0;
+  uint64_t wanted_xxh3_ = 0;
+  service::SnapshotHash xxh3_;
+  Sha256 sha256_;
+};
+
+// Checks that the store has every file of the manifest with its size, and writes the manifest. DATA_LOSS if a file is
+// missing or has another size; ALREADY_EXISTS if another backup was written to the URL meanwhile.
+absl::Status PublishBackup(ObjectStore& store, const BackupManifest& manifest);
+
+}  // namespace maxsim::backup

@@ -1,0 +1,23 @@
+// Makes a backup of a live collection in object storage.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "tools/maxsimctl/context/context.h"
+
+namespace maxsim::ctl {
+
+struct BackupOptions {
+  std::string name;              // of the collection
+  std::string url;               // s3://BUCKET/PREFIX or file:///FOLDER on this machine
+  bool is_cluster = false;       // --server is a router, and the backup is of all its groups
+  std::string group_token_file;  // for the servers of the groups; "" means that they take the router's token
+};
+
+// Makes the backup and prints what it has. ALREADY_EXISTS if the URL has objects; FAILED_PRECONDITION if no stream
+// orders the collection's writes, or if the servers that answer do not hold all slots; other errors are those of
+// OpenStore, ReadParts, PublishBackup and the calls.
+absl::Status RunBackup(const BackupOptions& options, Context& context);
+
+}  // namespace maxsim::ctl
