@@ -85,6 +85,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   // The last requests of these calls. Read them only after the calls are answered.
   v1::CreateCollectionRequest created;
   v1::SnapshotCollectionRequest snapshot;
+  std::vector<v1::ReadSnapshotResponse> snapshot_messages;  // what ReadSnapshot sends before its status
   v1::BootstrapCollectionRequest bootstrap;
   std::atomic<int> num_reranks{0};
   std::atomic<int> num_admin_calls{0};
@@ -200,6 +201,14 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
     NoteAdmin(*context, "SnapshotCollection");
     snapshot = *request;
     response->set_sequence(snapshot_sequence);
+    return admin_status;
+  }
+  grpc::Status ReadSnapshot(grpc::ServerContext* context, const v1::ReadSnapshotRequest*,
+                            grpc::ServerWriter<v1::ReadSnapshotResponse>* writer) override {
+    NoteAdmin(*context, "ReadSnapshot");
+    for (const v1::ReadSnapshotResponse& message : snapshot_messages) {
+      if (!writer->Write(message)) break;
+    }
     return admin_status;
   }
   grpc::Status BootstrapCollection(grpc::ServerContext* context, const v1::BootstrapCollectionRequest* request,

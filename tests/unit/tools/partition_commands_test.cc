@@ -113,6 +113,20 @@ TEST_F(PartitionCommandsTest, WrongNumbersOfPartitionsAreUsageErrors) {
   EXPECT_EQ(RunShard({"merge", "a", "b"}).code, 2);
 }
 
+TEST_F(PartitionCommandsTest, ARestoreOfNoBackupMakesNothing) {
+  const std::string out = folder_.Path("out");
+  const Outcome none = RunShard({"restore", "file://" + folder_.Path("none"), out});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.err, HasSubstr("there is no manifest.json"));
+  EXPECT_THAT(RunShard({"restore", "ftp://host/x", out}).err,
+              HasSubstr("must be s3://BUCKET/PREFIX or file:///FOLDER"));
+  EXPECT_EQ(RunShard({"restore", "file:///x"}).code, 2);
+  for (const std::string count : {"0", "4097", "x"}) {
+    EXPECT_EQ(RunShard({"restore", "file:///x", out, "--into", count}).code, 2) << count;
+  }
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
 TEST_F(PartitionCommandsTest, APartitionIsQuantizedEvenWithoutDocuments) {
   ASSERT_EQ(RunShard(BuildArguments({"--output", folder_.Path("wiki"), "--partitions", "512"})).code, 0);
   int num_empty = 0;
