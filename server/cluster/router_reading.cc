@@ -124,8 +124,8 @@ absl::Status ReadErrorOf(const v1::GetRequest&, const DealtCall<v1::GetRequest>&
 }
 
 template <typename Request>
-absl::Status ReadErrorOf(const Request& request, const DealtCall<Request>& sent, size_t idx,
-                         const absl::Status& status, bool /*is_tenant*/) {
+absl::Status ReadErrorOf(const Request& request, const DealtCall<Request>& sent, size_t idx, const absl::Status& status,
+                         bool /*is_tenant*/) {
   const std::string& group = sent.groups[idx];
   if (!IsLost(status) || (NamesGeneration(request) && IsOtherGeneration(status))) return status;
   if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))
