@@ -179,8 +179,10 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
             "maxsim-shard: \"more\" was not expected (see maxsim-shard inspect --help)\n");
   const Outcome top = RunShard({"--help"});
   EXPECT_EQ(top.code, 0);
-  EXPECT_THAT(top.out,
-              HasSubstr("Exit codes: 0 done; 1 failed, or verify found a problem; 2 the command line is wrong"));
+  EXPECT_THAT(
+      top.out,
+      HasSubstr("Exit codes: 0 done; 1 failed, verify found a problem, or upgrade --check something to do; 2 the "
+                "command line is wrong"));
   const Outcome help = RunShard({"build", "--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* flag_name :

@@ -137,7 +137,7 @@ TEST_F(NewLogTest, VersionsOfALogThatWasNotUpgradedAreNotRead) {
   MakeOld({{"kept", 5}});
   const absl::Status status = log_->ReadVersions([](const IdVersion& /*id*/) { return absl::OkStatus(); });
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("load the collection once in a server of this version"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("run maxsim-shard upgrade"));
 }
 
 }  // namespace
