@@ -10,7 +10,7 @@
 // Deadlines: every call has a timeout that covers all of its attempts. Each attempt sends the server the time that is
 // left. Retries: see client/retry.h. Rerank, Explain, Upsert, Delete, Get, Count, Facets, GetInfo and ListCollections
 // are retried. LoadCollection and the other calls that change which collections there are, or how they are stored, are
-// tried once: if the answer to a first attempt were lost, a second attempt would report a conflict with the first.
+// tried once: if the answer to a first attempt was lost, a second attempt would report a conflict with the first.
 // Before such a call, the client waits up to a second for a connection. Errors: they have the server's code and
 // message. If a call failed without a retry, RetryAfter (client/status.h) returns the server's hint when to try again.
 // A Client is thread-safe and owns the connections, so a process should create one and keep it.
@@ -139,10 +139,10 @@ class Client {
   // longer timeout in `call`.
   absl::StatusOr<v1::BootstrapCollectionResponse> BootstrapCollection(const v1::BootstrapCollectionRequest& request,
                                                                       const CallOptions& call = {});
-  // Reads a snapshot of a live collection. Passes each message to `sink`, in the order of admin.proto, on the calling
-  // thread; the server waits meanwhile, and gives up after five minutes. An error of `sink` ends the call, which then
-  // returns that error. Without a timeout in `call` there is no deadline: set ClientOptions.keepalive_time, so that the
-  // call ends if the server's machine is gone. The call is not retried.
+  // Reads a snapshot of a live collection. Passes each message to `sink` on the calling thread, in the order that
+  // admin.proto describes. The server waits while `sink` runs, and ends the call if that takes more than five minutes.
+  // An error of `sink` ends the call, and is returned. Without a timeout in `call` there is no deadline: set
+  // ClientOptions.keepalive_time, so that the call ends if the server's machine is gone. The call is not retried.
   absl::Status ReadSnapshot(const v1::ReadSnapshotRequest& request,
                             absl::FunctionRef<absl::Status(const v1::ReadSnapshotResponse&)> sink,
                             const CallOptions& call = {});

@@ -143,7 +143,8 @@ grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options) {
   if (options.keepalive_time > absl::ZeroDuration()) {
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive_time));
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(options.keepalive_timeout));
-    // In a call that only reads, the client sends no data. Without this, gRPC would then stop after two pings.
+    // In a call that only reads, the client sends no data. Without this option, gRPC would stop pinging after two
+    // pings.
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
   if (options.tls.enabled && !options.tls.server_name.empty()) {

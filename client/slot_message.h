@@ -1,4 +1,4 @@
-// Converts ranges of slots from and to messages (PartitionInfo in rerank.proto).
+// Converts between ranges of slots and messages (PartitionInfo in rerank.proto).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace maxsim::client {
 
-// Returns whether a message names slots that exist, at least one.
+// Returns whether a message names at least one slot, and only slots that exist.
 inline bool IsSlotRange(const v1::PartitionInfo& slots) {
   return slots.first_slot() < slots.end_slot() && slots.end_slot() <= static_cast<uint32_t>(collection::kNumSlots);
 }

@@ -130,7 +130,8 @@ int64_t FieldFileBytes(const ShardEntry& entry);
 // not depend on names, times and the generation's number.
 std::string FingerprintOf(const Manifest& manifest);
 
-// Returns the manifest's "format_version". It follows from what the collection has (manifest_parser.h).
+// Returns the manifest's "format_version". It depends on the features of the collection, such as codes
+// (manifest_parser.h).
 int64_t FormatVersionOf(const Manifest& manifest);
 
 std::string FormatManifest(const Manifest& manifest);

@@ -22,7 +22,8 @@ namespace maxsim::collection {
 inline constexpr int kMaxFilterDepth = 32;
 inline constexpr size_t kMaxFilterNodes = 1024;
 inline constexpr size_t kMaxFilterValues = 16'384;  // of all nodes together
-// The nodes that a router adds to a client's filter (CheckFilter). They do not count.
+// The number of nodes that a router adds to a client's filter. They do not count against kMaxFilterNodes and
+// kMaxFilterDepth (CheckFilter).
 inline constexpr size_t kNumRestrictingNodes = 2;
 
 // A value that documents are compared with. A time is a string of RFC 3339.
@@ -83,11 +84,11 @@ struct Filter {
   friend bool operator==(const Filter&, const Filter&) = default;
 };
 
-// Checks a filter against the rules for each kind of node above, and against the limits. INVALID_ARGUMENT names
-// what is wrong and the limit. Functions that recurse over a filter that has passed need no other limit. A range
-// with two bounds counts as an "and" of two comparisons, as its text has it; inside of an "and" it counts as two
-// comparisons. An "and" at the root of a filter and an in_slots, in this order, counts as the filter alone, because
-// routers restrict filters of clients to slots in this way.
+// Checks a filter against the rules for each kind of node above, and against the limits. INVALID_ARGUMENT names what is
+// wrong and the limit. Functions that recurse over a filter that has passed need no other limit. A range with two
+// bounds counts as an "and" of two comparisons, as its text has it; inside of an "and" it counts as two comparisons.
+// Routers restrict a client's filter to slots by an "and" at the root, whose two children are the client's filter and
+// an in_slots, in this order. Only the first child of such an "and" counts.
 absl::Status CheckFilter(const Filter& filter);
 
 // Returns the range of an in_slots anywhere in the filter that has slots outside of `held`, or nullopt if there is

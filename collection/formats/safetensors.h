@@ -58,8 +58,8 @@ absl::StatusOr<int64_t> SafetensorsHeaderEnd(std::string_view first_bytes, int64
 // ranges that follow one another without gap or overlap and end with the file. INVALID_ARGUMENT names what is wrong.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view bytes, int64_t file_size);
 
-// Checks the keys "format" and "format_version" of `__metadata__`. Returns INVALID_ARGUMENT with the found and the
-// expected value.
+// Checks the keys "format" and "format_version" of `__metadata__`. Returns INVALID_ARGUMENT, with the value found and
+// the value expected, if one is missing or different.
 absl::Status CheckFormat(const SafetensorsHeader& header, std::string_view format, std::string_view version);
 
 // Returns the length field and header of a file with these tensors in this order (`begin` and `end` are ignored),

@@ -98,8 +98,8 @@ class CollectionLog {
   // Opens the log in the collection's `folder`. A new log is empty: its first write gets sequence `begin` + 1, where
   // `begin` is the last write that the shards hold. `remembered_bytes` is a new log's limit for versions of deleted ids
   // (version_memory.h); an existing log keeps its limit. Returns NOT_FOUND; FAILED_PRECONDITION if another process has
-  // the log open, or if the log has another or a later format (the message names it); DATA_LOSS if the log is damaged:
-  // the message says from which sequence on, and Open changes nothing.
+  // the log open, or if the log is of another LogFormat or a later format version (the message names it); DATA_LOSS if
+  // the log is damaged: the message says from which sequence on, and Open changes nothing.
   static absl::StatusOr<std::unique_ptr<CollectionLog>> Open(const std::string& folder, const LogFormat& format,
                                                              Mode mode, uint64_t begin = 0,
                                                              uint64_t remembered_bytes = kRememberedBytes);

@@ -113,7 +113,7 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
   if (*version < kOldLogFormatVersion || *version > kStreamedLogFormatVersion) {
     const std::string message = Cat("format_version: ", *version, "; this version reads ", kOldLogFormatVersion, " to ",
                                     kStreamedLogFormatVersion);
-    // A higher number is that of a later version of maxsimd, and its log is not damaged.
+    // A later version of maxsimd writes a higher number. The log is then not damaged.
     return *version < kOldLogFormatVersion ? absl::DataLossError(message) : absl::FailedPreconditionError(message);
   }
   if (*version == kOldStreamedLogFormatVersion || *version == kStreamedLogFormatVersion) {

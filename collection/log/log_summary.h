@@ -30,7 +30,8 @@ struct LogSummary {
 };
 
 // Summarises the log of the collection in `folder`. If it is written to meanwhile, the summary shows its state at one
-// moment during the call. Returns NOT_FOUND and DATA_LOSS like CollectionLog::Open.
+// moment during the call. Returns NOT_FOUND, DATA_LOSS and, for a later format, FAILED_PRECONDITION like
+// CollectionLog::Open.
 absl::StatusOr<LogSummary> SummarizeLog(const std::string& folder, const Manifest& manifest);
 
 // Returns OK if the shards in `folder` hold the whole collection: it has no log, or the log has neither newer writes

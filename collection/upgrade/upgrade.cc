@@ -29,7 +29,8 @@ absl::Status CheckFileFormat(const Folder& folder, const std::string& name, std:
   return status.ok() ? status : Prefix(Cat(file->path(), ": "), status);
 }
 
-// Checks the files of one kind, of which there is one version. Adds nothing if there are none.
+// Checks the files of one kind, which have had only one version, and adds it to `formats`. Adds nothing if there are no
+// files.
 absl::Status AddFiles(const Folder& folder, std::string_view kind, const std::vector<std::string>& names,
                       std::string_view format, std::string_view version, std::vector<FormatInUse>* formats) {
   if (names.empty()) return absl::OkStatus();
@@ -70,7 +71,7 @@ absl::StatusOr<std::vector<FormatInUse>> ReadFormatsOf(const std::string& path, 
   return formats;
 }
 
-// The documents that a collection has: its ids as bytes, those of integers in eight of them.
+// The ids of a collection's documents. An id is stored as bytes; an integer id takes eight.
 class IdsOfDocuments {
  public:
   // Reads the writes after the manifest's log_sequence, and the shards without the documents that have tombstones.
@@ -116,7 +117,7 @@ class IdsOfDocuments {
         ++next_tombstone;
         continue;
       }
-      // A write after log_sequence decides about its id, so it is not replaced here.
+      // A write after log_sequence already says whether its id has a document, so this must not replace it.
       exists_.try_emplace((*shard)->id_type() == IdType::kString ? std::string((*shard)->string_id(ordinal))
                                                                  : KeyOf((*shard)->int_id(ordinal)),
                           true);

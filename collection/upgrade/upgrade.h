@@ -1,7 +1,7 @@
 // Finds the format versions of a collection's files, and upgrades those that an earlier version of maxsimd wrote.
 //
-// A manifest's format_version says which features the collection has, and a shard, a file of codes and a file of fields
-// have had one version so far. So only logs have earlier versions that differ from what is written today.
+// So far, only logs need upgrades. The format_version of a manifest says which features the collection has, so lower
+// ones are still written. Shards, files of codes and files of fields have had only one version.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,16 @@ struct FormatInUse {
 
 // Reads the versions of the collection in `folder`: of the manifest, of each kind of file that it names, and of the
 // log. Changes nothing, and may be called while a server has the collection loaded. Returns the errors of ReadManifest
-// and SummarizeLog; INVALID_ARGUMENT, which names the file, the version found and the versions that are read, if a
-// later version of maxsimd wrote a file; DATA_LOSS or the system's error if a file cannot be read.
+// and SummarizeLog, and the system's error if a file cannot be read. If a later version of maxsimd wrote a file, the
+// error names the file, the version found and the version expected: INVALID_ARGUMENT for a manifest, shard, or file of
+// codes or fields; FAILED_PRECONDITION for a log.
 absl::StatusOr<std::vector<FormatInUse>> ReadFormats(const std::string& folder);
 
-// Upgrades the files that need it to the current versions, and returns what ReadFormats returned before. The collection
-// answers as before. A crash at any time leaves a collection that programs of this version read, and that the next call
-// upgrades. Takes about 100 bytes of memory per document if the log is upgraded, and nothing otherwise. Returns
-// FAILED_PRECONDITION if a server has the collection loaded or a build runs, and the errors of ReadFormats and of
-// reading shards. Programs of earlier versions do not open an upgraded log.
+// Upgrades the files that need it to the current versions. Returns the versions before the upgrade, as ReadFormats
+// does. The collection gives the same answers as before. After a crash at any time, programs of this version can still
+// read the collection, and the next call completes the upgrade. Takes about 100 bytes of memory per document if the log
+// is upgraded, and nothing otherwise. Returns FAILED_PRECONDITION if a server has the collection loaded or a build
+// runs, and the errors of ReadFormats and of reading shards. Programs of earlier versions do not open an upgraded log.
 absl::StatusOr<std::vector<FormatInUse>> UpgradeCollection(const std::string& folder);
 
 }  // namespace maxsim::collection

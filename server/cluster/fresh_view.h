@@ -1,5 +1,5 @@
-// Repeats a call with a fresh view, if servers have other generations or slots than the router's view says. Internal to
-// the services of a router.
+// Repeats a call with a fresh view if the router's view is out of date: servers have other generations or slots than it
+// says. Internal to the services of a router.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +26,13 @@ bool NeedFreshView(const std::vector<absl::StatusOr<Response>>& answers) {
                      [](const absl::StatusOr<Response>& answer) { return IsOtherView(answer.status()); });
 }
 
-// Returns whether a call that has been tried `num_attempts` times may be tried once more.
+// Returns whether a call that has been tried `num_attempts` times may be tried once more before its deadline.
 inline bool MayAskAgain(int num_attempts, const service::CallContext& context) {
   return num_attempts < kMaxAttempts && MonotonicNow() < context.deadline;
 }
 
-// Polls all replicas, and calls `ask` once the view is fresh, on another thread (Membership::RefreshThen). If memory
-// runs out in `ask`, the call must answer itself when it is destroyed (service::Call does).
+// Polls all replicas, and then calls `ask` with the fresh view on another thread (Membership::RefreshThen). If memory
+// runs out, `ask` ends early: the call that it owns must then answer in its destructor, as service::Call does.
 template <typename Ask>
 void AskWithFreshView(Membership& membership, Ask ask) {
   membership.RefreshThen([ask = std::move(ask)] {

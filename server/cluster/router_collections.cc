@@ -231,7 +231,8 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
       return absl::OkStatus();
     }
     const absl::Status error = OfServer(replica, *one.group, response.status());
-    // Groups without slots need not have the collection. If a server has it, its files are missing.
+    // A group without slots need not have the collection. But if a server of it has the collection, NOT_FOUND means
+    // that files are missing.
     if (absl::IsNotFound(error) && ReportAbout(name, replica.info().get()) == nullptr) {
       without.Update(error);
       return absl::OkStatus();

@@ -38,7 +38,7 @@ class RouterDocuments : public service::DocumentApiBase {
               service::Done<v1::DeleteResponse> done) override;
   // The calls that read are in router_reading.cc.
   void Get(const v1::GetRequest& request, service::CallContext context, service::Done<v1::GetResponse> done) override;
-  // These ask every group that holds a part of the collection.
+  // Scroll, Count and Facets ask every group that holds a part of the collection.
   void Scroll(const v1::ScrollRequest& request, service::CallContext context,
               service::Done<v1::ScrollResponse> done) override;
   void Count(const v1::CountRequest& request, service::CallContext context,

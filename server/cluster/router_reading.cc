@@ -44,7 +44,7 @@ void Describe(const Request& request, const service::CallContext& context) {
   service::DescribeCount(request.collection(), context.method, context.span);
 }
 
-// A Get names no generation.
+// A Get request has no field for a generation.
 bool NamesGeneration(const v1::GetRequest&) { return false; }
 
 template <typename Request>
@@ -56,7 +56,7 @@ absl::Status CheckLimit(const v1::CountRequest&) { return absl::OkStatus(); }
 absl::Status CheckLimit(const v1::FacetsRequest& request) { return service::CheckFacetsLimit(request.limit()); }
 absl::Status CheckLimit(const v1::ScrollRequest& request) { return service::CheckScrollLimit(request.limit()); }
 
-// Check a request, and add the requests to the groups: one for each part of which documents may be in the answer.
+// Check a request, and add to `sent` one request for each part that may have documents for the answer.
 absl::Status Partition(const v1::GetRequest& request, const CollectionView& collection,
                        const service::RequestLimits& limits, DealtCall<v1::GetRequest>& sent) {
   const auto fill = [&](v1::GetRequest& of_part) {
@@ -76,7 +76,7 @@ absl::Status Partition(const Request& request, const CollectionView& collection,
   Request of_any = request;
   of_any.set_generation(collection.generation);
   if constexpr (std::is_same_v<Request, v1::FacetsRequest>) {
-    // A value that is frequent in total may be rare in each group. So each group sends all of its values.
+    // A value that is frequent overall may be rare in each group. So each group sends all of its values.
     if (collection.parts.size() > 1) of_any.set_limit(service::kMaxFacetValues);
   }
   for (const CollectionView::Part& part : collection.parts) {
@@ -111,8 +111,9 @@ AnswerCheck<v1::GetResponse> CheckOf(std::shared_ptr<const v1::GetRequest> of_pa
   };
 }
 
-// Return the client's error for the error of request `idx` to a group. If the group is lost, the error names it. For a
-// tenant, the gate removes the names of groups, except from errors about unknown ids, which do not get one here.
+// Return the client's error for the error of request `idx` to a group. If the group is lost, the error names the group.
+// A tenant must not learn the name. The gate removes it from most errors, but keeps errors about unknown ids as they
+// are. So Get adds no name if the call is a tenant's.
 absl::Status ReadErrorOf(const v1::GetRequest&, const DealtCall<v1::GetRequest>& sent, size_t idx,
                          const absl::Status& status, bool is_tenant) {
   const std::string& group = sent.groups[idx];
@@ -130,7 +131,7 @@ absl::Status ReadErrorOf(const Request& request, const DealtCall<Request>& sent,
   if (!IsLost(status) || (NamesGeneration(request) && IsOtherGeneration(status))) return status;
   if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status))
     return WithOrigin(status, absl::StrCat("group ", group));
-  // The details belong to an error with another code, so they are dropped.
+  // The details of the error belong to its code. The code changes here, so the details are dropped.
   return absl::UnavailableError(absl::StrCat("group ", group, " does not answer: ", status.message()));
 }
 

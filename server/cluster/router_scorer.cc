@@ -230,7 +230,7 @@ void RouterScorer::Ask(const std::shared_ptr<Explaining>& explaining) {
     const auto collection = deps_.membership->view()->Find(call.request.collection());
     if (!collection.ok()) return collection.status();
     request = std::make_shared<v1::RerankRequest>(call.request);
-    // Splitting the request finds the part that holds the id. It takes no inline documents, because Explain has none.
+    // Splitting the request finds the part that holds the id. Explain requests have no inline documents.
     const absl::StatusOr<SplitRequest> split = SplitRerank(call.request, collection->get(), deps_.limits, 0);
     if (!split.ok()) return split.status();
     const CollectionView::Part& part = (*collection)->parts[split->parts.front().part];

@@ -28,8 +28,9 @@ namespace maxsim::cluster {
 // with the default values of live.max_queue_time and nats.timeout, a replica gives up after 10 s.
 inline constexpr absl::Duration kMaxWriteTime = absl::Seconds(10);
 
-// Returns whether a call is a tenant's. Its errors must not name groups. The gate in front of the router
-// (server/service/tenant_gate) replaces the messages of errors with the codes that lost groups have, but not of others.
+// Returns whether a tenant made the call. If so, the router must not name groups in errors about the request, such as
+// INVALID_ARGUMENT and NOT_FOUND: the gate in front of the router (server/service/tenant_gate) keeps their messages. It
+// replaces the messages of other errors, such as UNAVAILABLE.
 template <typename Response>
 bool IsOfTenant(const service::Call<Response>& call) {
   return call.context.caller.tenant() != nullptr;
@@ -49,7 +50,7 @@ std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<co
   return checks;
 }
 
-// The groups of a write, by whether they have carried out their parts.
+// The groups that a write concerns: those that have carried out their part, and those that failed.
 struct GroupOutcomes {
   std::vector<std::string> done;
   std::vector<std::string> failed;
@@ -70,9 +71,10 @@ GroupOutcomes OutcomesOf(const std::vector<absl::StatusOr<Response>>& answers, c
   return outcomes;
 }
 
-// Takes the first error of a write's parts (WriteErrorOf), and returns it as the error of the whole write. The message
-// then also has `where`, whether the part may have been carried out, and `done`: the groups that failed, and what the
-// others did. If `may_have_written`, drops the mark that nothing was written, which may be true of this part only.
+// Returns the error of the whole write, made from the first error of its parts (WriteErrorOf). Appends to the message:
+// `where`, the groups that failed; whether the failed part may have been carried out; and `done`, what the other groups
+// did. If `may_have_written`, drops a reason that says that nothing was written (IsSafeToRepeat): it may hold only for
+// this part.
 inline absl::Status ErrorOfWhole(const absl::Status& first, std::string_view where, std::string_view done,
                                  bool may_have_written) {
   const std::string_view maybe = absl::IsInternal(first) ? "; it may have been carried out" : "";

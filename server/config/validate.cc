@@ -77,7 +77,8 @@ absl::Status ValidateCreation(const Config& config) {
   if (config.live.log != live::LogKind::kNats) {
     return absl::InvalidArgumentError("live.create_from_cluster is true, which needs live.log nats");
   }
-  // Otherwise a restarted server would create an empty collection beside the one that it has.
+  // Otherwise a restarted server, which has not loaded its created collections, would create an empty collection next
+  // to them.
   if (!config.live.restore_created) {
     return absl::InvalidArgumentError("live.create_from_cluster is true, which needs live.restore_created true");
   }

@@ -250,7 +250,7 @@ LiveMetrics::Families::Series& LiveMetrics::Families::StreamSeriesOf(std::string
   series.stream_connected = owned.Add(stream_connected, labels);
   series.stream_lag = owned.Add(stream_lag, labels);
   Gauge* const retention = owned.Add(stream_retention, labels);
-  // A gauge that began at 0 would trigger the alert on this metric.
+  // At its initial value of 0, the gauge would trigger the alert on this metric.
   retention->Set(1);
   series.stream_retention = retention;
   return series;

@@ -230,7 +230,8 @@ absl::Status CollectionAdmin::Unload(const std::string& name, bool remove_settin
     if (remove_settings) {
       if (absl::Status status = RemoveSettings(name); !status.ok()) return status;
     }
-    // Before the collection is gone, so that the server does not take it for one that it lacks.
+    // Note this before the collection is gone. Otherwise the learner could see that the server lacks the collection,
+    // and create it.
     registry_->NoteUnloaded(name);
   }
   return Forget(name, context.stop);

@@ -46,8 +46,8 @@ class CollectionAdmin : public CollectionApi {
   // Enables Bootstrap. Call it before the first call of a client.
   void SetBootstrap(BootstrapOptions options) { bootstrap_ = std::move(options); }
 
-  // Sets where the settings of created collections are shared with other servers; null: nowhere. It must outlive the
-  // object. Call it before the first call of a client.
+  // Sets the registry through which this server shares the settings of created collections with other servers; null if
+  // it does not share them. The registry must outlive the object. Call this before the first call of a client.
   void SetRegistry(store::SettingsRegistry* registry) { registry_ = registry; }
 
   // Ends CreateShared, bootstraps and calls of ReadSnapshot for good: running ones end soon with UNAVAILABLE, and later
@@ -75,8 +75,9 @@ class CollectionAdmin : public CollectionApi {
 
   // Creates a live collection of the cluster, with these slots, in the first allowed root, and lists it as
   // CreateForClient does. If the folder exists and holds this collection, loads it instead. Does nothing if the server
-  // knows the name, or is bootstrapping the collection. Returns FAILED_PRECONDITION, with the path, if the folder holds
-  // something else. There must be a registry.
+  // knows the name, or is bootstrapping the collection. Returns FAILED_PRECONDITION if the folder holds something else,
+  // with its path, or if no allowed root exists; and the errors of creating and loading the collection. There must be a
+  // registry.
   absl::Status CreateShared(const store::SharedSettings& settings, const collection::SlotRange& slots);
 
   // Removes what bootstraps and snapshots of a process that has died have left under the allowed roots. Call it before
@@ -117,8 +118,8 @@ class CollectionAdmin : public CollectionApi {
   // each outcome, and returns the first error.
   absl::Status ReloadAll();
 
-  // With `remove_settings`, first ends the sharing of the collection's settings, also if this server does not have the
-  // collection. Returns UNAVAILABLE, and unloads nothing, if NATS does not answer.
+  // With `remove_settings`, first removes the collection's settings from the registry, even if this server does not
+  // have the collection. If NATS does not answer, returns UNAVAILABLE and unloads nothing.
   absl::Status Unload(const std::string& name, bool remove_settings, const ChangeContext& context) override;
 
   std::vector<v1::CollectionInfo> List() const override;
@@ -157,7 +158,7 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<Allowed> ResolveCreated(const std::string& name, const std::string& path) const;
   absl::StatusOr<v1::CollectionInfo> MakeAndLoad(const store::SharedSettings& settings, const Allowed& folder,
                                                  bool is_new, bool any_slots, const StopSignal* stop);
-  // Returns whether a shared collection must be made in the folder: false if it is there already.
+  // Returns whether a shared collection must be created in the folder: false if it is there already.
   absl::StatusOr<bool> IsNewFolder(const store::SharedSettings& settings, const std::string& path,
                                    const collection::SlotRange& slots) const;
   absl::Status RemoveSettings(const std::string& name);

@@ -66,8 +66,8 @@ class CollectionAdmin::Creating {
   const std::string name_;
 };
 
-// Makes the collection in its folder, if `is_new`, and then serves and lists it. After an error a new folder is removed
-// again: it was created just now and has no data.
+// If `is_new`, creates the collection in its folder. Then loads it and adds it to the list of created collections.
+// After an error, removes a new folder again, which has no data yet.
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::MakeAndLoad(const store::SharedSettings& settings,
                                                                 const Allowed& folder, bool is_new, bool any_slots,
                                                                 const StopSignal* stop) {
@@ -155,7 +155,7 @@ absl::StatusOr<bool> CollectionAdmin::IsNewFolder(const store::SharedSettings& s
   if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, error))) {
     return absl::FailedPreconditionError(Cat(path, " is a symbolic link; remove it"));
   }
-  // A folder with anything in it is not taken for a new one, because a new folder is removed if the load fails.
+  // Only a missing or empty folder counts as new, because a new folder is removed if the load fails.
   if (!std::filesystem::exists(path, error) || std::filesystem::is_empty(path, error)) return true;
   const absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(path);
   if (absl::IsNotFound(manifest.status())) {
@@ -198,8 +198,8 @@ absl::Status CollectionAdmin::CreateShared(const store::SharedSettings& settings
   return absl::OkStatus();
 }
 
-// Without an answer from NATS the settings would stay, and servers would create the collection again. If NATS refuses,
-// this server cannot have shared them.
+// Returns UNAVAILABLE if NATS does not answer: the settings would stay, and servers would create the collection again.
+// Only logs a refusal by NATS, because this server then cannot have shared the settings.
 absl::Status CollectionAdmin::RemoveSettings(const std::string& name) {
   for (const store::CollectionStatus& status : store_->List()) {
     if (status.name == name && status.collection != nullptr && status.live == nullptr) return absl::OkStatus();

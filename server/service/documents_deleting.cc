@@ -19,9 +19,9 @@
 namespace maxsim::service {
 namespace {
 
-// Hands deletes over to the collection. `answer` makes the response of their results once they are written; at once if
-// there are none. `place` and `claim` (may be null) are freed right before the call is answered, because the client may
-// make its next call at once.
+// Passes deletes to the collection. Once they are written, answers the call with the response that `answer` makes from
+// their results. If there are no deletes, answers at once. `place` and `claim` (may be null) are freed right before the
+// call is answered, because the client may make its next call at once.
 template <typename Answer>
 void SubmitDeletes(std::unique_ptr<Call<v1::DeleteResponse>> call, const store::Collection& collection,
                    store::LiveDocuments& live, std::vector<store::Write> writes, std::shared_ptr<const void> place,

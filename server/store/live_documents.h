@@ -72,7 +72,7 @@ struct StreamState {
   // Share of the stream's limits that is left before it drops a message that the collection has not applied: 1 if there
   // is no such message, or no limit; 0 if the message is gone.
   double retention_margin = 1;
-  // That the collection follows. Unset until it has followed one for the first time.
+  // The stream that the collection follows. Unset until the collection has followed a stream for the first time.
   std::optional<collection::LogStream> identity = {};
 };
 

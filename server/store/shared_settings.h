@@ -14,12 +14,12 @@ namespace maxsim::store {
 
 // The settings of one collection.
 struct SharedSettings {
-  // Servers do not share created_by and partition, which differ from server to server.
+  // Servers share all of these except created_by and partition, which differ from server to server.
   collection::CreateOptions options;
   // A server that learns of the collection uses these two. Servers may differ in them.
   Residency residency = Residency::kAuto;
   bool replicate = false;
-  // The server that shared the settings: whether its part was one of several, and its cluster.group.
+  // About the server that shared the settings: whether it created only a part of the collection, and its cluster.group.
   bool is_partitioned = false;
   std::string group = {};
 };
@@ -30,17 +30,18 @@ class SettingsRegistry {
   virtual ~SettingsRegistry() = default;
 
   // Returns FAILED_PRECONDITION about the first setting that differs from those that are shared under this name, as far
-  // as this server has read them. OK if none are. Does not block.
+  // as this server has read them. Returns OK if no settings are shared under it. Does not block.
   virtual absl::Status Check(const SharedSettings& settings) const = 0;
 
   // Shares the settings under their name. Returns whether this call has stored them: false if the same settings were
-  // shared before. Blocks for nats.timeout and the time limits of a few calls. Returns FAILED_PRECONDITION about the
-  // first setting that differs from those that are shared already, or if NATS refuses, or UNAVAILABLE if NATS does not
-  // answer: then the settings may be shared, unless the error's reason is NOTHING_WRITTEN.
+  // shared before. Blocks for at most nats.timeout and the time limits of a few calls. Returns FAILED_PRECONDITION
+  // about the first setting that differs from those that are shared already, if their value is invalid, or if NATS
+  // refuses. Returns UNAVAILABLE if NATS does not answer: the settings may then be shared, unless the error's reason is
+  // NOTHING_WRITTEN.
   virtual absl::StatusOr<bool> Claim(const SharedSettings& settings) = 0;
 
-  // Ends the sharing of a collection's settings. Servers that have the collection keep it. It is no error if there are
-  // none. Blocks like Claim.
+  // Removes the settings shared under this name. Servers that have the collection keep it. Returns OK if there are no
+  // such settings; UNAVAILABLE if NATS does not answer; FAILED_PRECONDITION if it refuses. Blocks like Claim.
   virtual absl::Status Remove(const std::string& name) = 0;
 
   // Notes that a client has unloaded the collection from this server, so that the server does not create it again until

@@ -2,11 +2,11 @@
 
     backup_test.py FOLDER_OF_THE_PROGRAMS --moto PYTHON [--writes 400] [--seed S]
 
-Two groups of servers, and one server of everything, follow a stream of NATS JetStream. PYTHON is that of an environment
-with moto, whose server plays S3. `maxsim-shard restore` makes the whole collection and three partitions of a backup,
-which a second cluster serves. It must answer with the same bits as the servers: at the position of a backup that was
-made while nobody wrote, and, of one that was made during writes, once it has applied the rest of the stream. Backups
-that are incomplete or damaged are never restored, and no output has a secret.
+Two groups of servers, and one server that holds everything, follow a stream of NATS JetStream. PYTHON is that of an
+environment with moto, whose server plays S3. `maxsim-shard restore` makes a whole collection and three partitions from a
+backup, and a second cluster serves them. It must answer with the same bits as the original servers: at once if the
+backup was made while no client wrote, and otherwise once it has applied the rest of the stream. Incomplete or damaged
+backups are never restored, and no output contains a secret.
 """
 
 import argparse

@@ -53,7 +53,7 @@ class S3Server:
     def call(self, method, key, body=None):
         """Returns the body of the answer."""
         target = f"{self.url}/{self.bucket}/{urllib.parse.quote(key)}" if key else f"{self.url}/{self.bucket}"
-        # The server takes bodies of urllib's own type for forms, and keeps nothing of them.
+        # With urllib's default content type, the server takes the body for a form, and stores nothing.
         headers = {"Authorization": SIGNED, "Content-Type": "application/octet-stream"}
         request = urllib.request.Request(target, body, headers, method=method)
         with urllib.request.urlopen(request, timeout=60) as answer:

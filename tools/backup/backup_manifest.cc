@@ -67,7 +67,7 @@ class Members {
     return nullptr;
   }
 
-  // Returns null without the member.
+  // Returns the member, or null if there is none.
   const Json* Optional(const char* name) const {
     if (!json_.is_object()) return nullptr;
     const auto found = json_.find(name);

@@ -1,5 +1,5 @@
-// The object manifest.json of a backup, which says what the backup has. It is written last: without it there is no
-// backup. Its format is in docs/reference/formats.md.
+// The object manifest.json of a backup, which lists what the backup contains. It is written last: until it exists, the
+// backup does not count as one. Its format is in docs/reference/formats.md.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 namespace maxsim::backup {
 
 inline constexpr char kManifestKey[] = "manifest.json";
-// 600,000 files, the most of a snapshot, have about 90 MB.
+// A part has at most 600,000 files (service::kMaxSnapshotFiles), which take about 90 MB of the manifest.
 inline constexpr size_t kMaxManifestBytes = size_t{256} << 20;
 inline constexpr size_t kMaxBackupParts = 1024;
 
@@ -51,23 +51,23 @@ struct BackupManifest {
   // The position in the stream: the lowest sequence of the parts. A server that loads a restored collection applies the
   // messages after it.
   uint64_t position() const;
-  // The highest sequence of the parts. A restored collection that has applied the stream up to there is the collection
-  // as it was at that sequence.
+  // The highest sequence of the parts. Once a restored collection has applied the stream up to there, it equals the
+  // original collection at that sequence.
   uint64_t complete_at() const;
   uint64_t num_bytes() const;
 };
 
-// Returns the key of a part's file.
+// Returns the key of a part's file. `part` is the index of the part, `path` that of BackupFile.
 std::string KeyOf(std::string_view id, size_t part, std::string_view path);
 
-// Returns the slots that the parts have together. FAILED_PRECONDITION if there is a gap between them.
+// Returns the slots that the parts have together. FAILED_PRECONDITION if there is a gap between them, or no part.
 absl::StatusOr<collection::SlotRange> CoveredSlots(const std::vector<BackupPart>& parts);
 
 std::string FormatManifest(const BackupManifest& manifest);
 
-// Returns DATA_LOSS, which names the field, for text that FormatManifest cannot have made: also for a path that leads
-// out of its folder, for a file that comes twice, and for parts with a gap between their slots. FAILED_PRECONDITION for
-// a later version of the format.
+// Returns DATA_LOSS, naming the field, if a field is missing or has a value that FormatManifest cannot have written.
+// Examples are a path that leads out of its folder, a file that is listed twice, and a gap between the slots of the
+// parts. Returns FAILED_PRECONDITION for another version of the format. Ignores unknown members.
 absl::StatusOr<BackupManifest> ParseManifest(std::string_view text);
 
 }  // namespace maxsim::backup

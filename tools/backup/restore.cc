@@ -17,7 +17,7 @@ namespace {
 using collection::NewFolder;
 using collection::SlotRange;
 
-// The fetched files, and the collections that are made of them.
+// The disk holds the fetched files and, at the same time, the collections that are made from them.
 constexpr uint64_t kDiskCopies = 2;
 
 absl::Status CheckDisk(const std::string& folder, uint64_t num_bytes) {

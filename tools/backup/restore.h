@@ -16,8 +16,8 @@
 
 namespace maxsim::backup {
 
-// Called while files are fetched, from one thread at a time, with the bytes so far and the bytes of all files. An error
-// ends the restore, which returns it.
+// Called while files are fetched, by one thread at a time, with the number of bytes fetched so far and the number of
+// bytes of all files. If it returns an error, the restore ends and returns this error.
 using FetchObserver = std::function<absl::Status(uint64_t num_bytes, uint64_t total_bytes)>;
 
 struct RestoreOptions {
@@ -35,19 +35,20 @@ struct RestoredBackup {
   std::vector<collection::Manifest> manifests;  // [folders]
 };
 
-// Reads the manifest of the backup in the store. NOT_FOUND if there is none, which may be because the backup was
-// interrupted.
+// Reads the manifest of the backup in the store. Returns NOT_FOUND if there is none, for example because the backup was
+// interrupted, and the errors of ParseManifest and of the store.
 absl::StatusOr<BackupManifest> ReadBackup(ObjectStore& store);
 
-// Fetches all files of a backup, checks their sizes and SHA-256, and makes the collections of them (AssembleLive in
+// Fetches all files of a backup, checks their sizes and SHA-256, and makes the collections from them (AssembleLive in
 // collection/partition/assemble.h). With `into` 1, `output` is the collection; otherwise it is a folder with the
-// partitions, named as by SplitCollection. Each follows the stream of the backup, and continues after the lowest
-// sequence of the parts from which it was made.
+// partitions, which have the names that SplitCollection gives. Once a server loads it, each collection follows the
+// stream of the backup, and continues after the lowest sequence of the parts from which it was made.
 //
 // Everything is made in hidden folders beside `output`, and renamed at the end: after an error there is no `output`.
 // The disk must have room for the backup twice. Returns ALREADY_EXISTS if `output` exists; RESOURCE_EXHAUSTED if the
-// disk has too little room; DATA_LOSS, which names the object, for one that is missing, damaged, or not what the
-// manifest says; INVALID_ARGUMENT for a wrong `into`; and errors of the store, of AssembleLive and of the observers.
+// disk has too little room; DATA_LOSS if an object, which it names, is missing, damaged, or not what the manifest says;
+// INVALID_ARGUMENT if `into` is out of range; and errors of ReadBackup, of the store, of AssembleLive and of the
+// observers.
 absl::StatusOr<RestoredBackup> Restore(ObjectStore& store, const RestoreOptions& options);
 
 }  // namespace maxsim::backup

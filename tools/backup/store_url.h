@@ -14,8 +14,8 @@ namespace maxsim::backup {
 // Returns true for text that is meant as a URL ("SCHEME://...") and not as a path.
 bool IsUrl(std::string_view text);
 
-// Returns the store of s3://BUCKET/PREFIX (ReadS3Settings) or file:///FOLDER. Connects to nothing yet. INVALID_ARGUMENT
-// for other URLs. The characters of file URLs are taken as they are, without %XX.
+// Returns the store of s3://BUCKET/PREFIX (ReadS3Settings) or file:///FOLDER. Makes no connection yet. INVALID_ARGUMENT
+// for other URLs. Takes the path of a file URL literally: does not decode %XX.
 absl::StatusOr<std::unique_ptr<ObjectStore>> OpenStore(const std::string& url, const Getenv& getenv);
 
 }  // namespace maxsim::backup

@@ -17,28 +17,31 @@
 
 namespace maxsim::backup {
 
-// Returns OK if there is no object at the store's URL; ALREADY_EXISTS if there is a backup, or what is left of one that
-// was interrupted.
+// Returns OK if there is no object under the store's URL. Returns ALREADY_EXISTS if there is a backup, or the remains
+// of an interrupted one.
 absl::Status CheckStoreIsEmpty(ObjectStore& store);
 
-// Returns an id for BackupManifest::id.
+// Returns a random id for BackupManifest::id.
 std::string NewBackupId();
 
 // Writes the files of one part, as the messages of Admin.ReadSnapshot describe them. Keeps no more of a file in memory
-// than an ObjectUpload. Not thread-safe; several parts may be written at the same time.
+// than an ObjectUpload does. Not thread-safe, but several threads may each write a part at the same time.
 class PartWriter {
  public:
-  // `store` must outlive this object. `total_bytes` is what the server announced.
+  // `store` must outlive this object. `part` is the index of the part in the manifest. `total_bytes` is the size of all
+  // files together that the server announced.
   PartWriter(ObjectStore& store, std::string id, size_t part, uint64_t total_bytes)
       : store_(store), id_(std::move(id)), part_(part), total_bytes_(total_bytes) {}
 
-  // Begins the next file. Returns INTERNAL if no correct server sends such a file: for a path that is not relative,
-  // leads out of the folder or was sent before, for more bytes than were announced, and before the end of another file.
-  // Other errors are those of the store.
+  // Begins the next file. Returns INTERNAL if a correct server never sends this file: if its path is not relative,
+  // leads out of the folder or was sent before, if there are too many files or more bytes than announced, or if the
+  // previous file is not complete. Other errors are those of the store, and for an empty file that of TakeData.
   absl::Status BeginFile(const std::string& path, uint64_t num_bytes, uint64_t xxh3);
-  // Takes the next bytes of the file. Returns DATA_LOSS if the file does not have its checksum.
+  // Takes the next bytes of the file. Returns INTERNAL if no file is open, or if the bytes are none or more than the
+  // file lacks. Returns DATA_LOSS if the complete file does not have its checksum. Other errors are those of the store.
   absl::Status TakeData(std::string_view bytes);
-  // Returns the files. Call it when the server has sent all messages. DATA_LOSS if something is missing.
+  // Returns the files. Call it once, when the server has sent all messages. Returns DATA_LOSS if bytes of a file, a
+  // file, or collection.json are missing.
   absl::StatusOr<std::vector<BackupFile>> End();
 
  private:
@@ -60,8 +63,9 @@ class PartWriter {
   Sha256 sha256_;
 };
 
-// Checks that the store has every file of the manifest with its size, and writes the manifest. DATA_LOSS if a file is
-// missing or has another size; ALREADY_EXISTS if another backup was written to the URL meanwhile.
+// Checks that the store has every file of the manifest with its size, and writes the manifest. Returns DATA_LOSS if a
+// file is missing or has another size; ALREADY_EXISTS if another backup was written to the URL meanwhile;
+// RESOURCE_EXHAUSTED if the manifest is larger than kMaxManifestBytes.
 absl::Status PublishBackup(ObjectStore& store, const BackupManifest& manifest);
 
 }  // namespace maxsim::backup

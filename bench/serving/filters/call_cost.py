@@ -15,7 +15,7 @@ LISTED = 10  # candidates of the requests that show what a cached filter costs
 
 
 def selected(request, text):
-    """Returns the request, restricted to the documents that the filter matches unless its text is ""."""
+    """Sets the request's collection and, unless `text` is "", its filter. Returns the request."""
     request.collection = "documents"
     if text:
         request.filter_text = text

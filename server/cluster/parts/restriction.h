@@ -14,8 +14,9 @@ namespace maxsim::cluster {
 // slots (IsOtherSlots). Must be called for every request that reads documents of a part. A request that only lists ids
 // of the part's slots needs it too: a server that has dropped these slots since would report the ids as missing.
 //
-// What the client asked for becomes the first member of a conjunction, also if it is one itself. A server does not
-// count the nodes that are added here (collection::CheckFilter), so the limits of filters are those of a single server.
+// The client's filter becomes the first member of a new conjunction, even if it is a conjunction itself. A server does
+// not count the nodes that are added here (collection::CheckFilter), so a client's filter has the same limits at a
+// router as at a single server.
 template <typename Request>
 void RestrictToSlots(const CollectionView::Part& part, Request& request) {
   if (!part.is_restricted) return;

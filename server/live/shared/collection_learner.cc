@@ -69,8 +69,8 @@ CollectionLearner::~CollectionLearner() {
 }
 
 absl::Status CollectionLearner::Start() {
-  // The store passes all keys before it reports that it is read. So follow layouts first: when All returns
-  // collections, their layouts are known.
+  // The store passes all existing keys to a watch before it reports that they are read. So follow layouts first: once
+  // All returns collections, their layouts are known.
   layouts_->Follow();
   shared_->Follow();
   return StartThread(
@@ -117,8 +117,8 @@ void CollectionLearner::LearnAll() {
   std::erase_if(failures_, [&](const auto& failure) { return !present.contains(failure.first); });
 }
 
-// Creates a collection, unless that has failed moments ago. Logs an error when it first comes, because the thread tries
-// again for as long as the settings are shared.
+// Creates a collection, unless this failed moments ago. Logs an error only when it first occurs, because the thread
+// tries again for as long as the settings are shared.
 void CollectionLearner::Learn(const SharedCollections::Shared& shared) {
   const std::string& name = shared.settings.options.name;
   const auto failed = failures_.find(name);
@@ -129,13 +129,13 @@ void CollectionLearner::Learn(const SharedCollections::Shared& shared) {
     failures_.erase(name);
     return;
   }
-  // A change of the layout may give the group slots at any time, and costs nothing to look at.
+  // The layout may give the group slots at any time, and looking at it costs nothing. So there is no wait.
   const absl::Time retry_at = slots.ok() ? MonotonicNow() + options_.retry_wait : absl::InfinitePast();
   const std::string error = status.ToString();
   const bool is_new = failed == failures_.end() || failed->second.error != error;
   failures_[name] = {.error = error, .retry_at = retry_at};
   if (!is_new) return;
-  // A group without slots is no mistake: a new group gets them by maxsimctl cluster add-group.
+  // A group without slots is not an error: maxsimctl cluster add-group gives a new group its slots later.
   log::Write(absl::IsNotFound(slots.status()) ? spdlog::level::info : spdlog::level::err,
              "shared_collection_not_created", {{"name", name}, {"error", error}});
 }

@@ -26,10 +26,15 @@ struct OwnSlots {
   std::optional<collection::SlotRange> partition = {};  // cluster.partition
 };
 
-// Returns the slots that this server should hold of a shared collection. If the collection has a layout (`layout` is
-// not null), these are the slots of the server's group. If the server does not know its group, they are those of
-// cluster.partition, or all slots, if one group of the layout has exactly these. Without a layout they are those of
-// cluster.partition; if that is not set, all slots, if the collection was created whole by a server of the same group.
+// Returns the slots that this server should hold of a shared collection.
+//
+// If the collection has a layout (`layout` is not null), these are the slots of the server's group. A server that does
+// not know its group takes cluster.partition, or all slots if that is not set; one group of the layout must have
+// exactly these slots.
+//
+// Without a layout, these are the slots of cluster.partition. If that is not set, they are all slots; a server of the
+// same group must then have created the collection as a whole.
+//
 // Returns NOT_FOUND if the server's group has no slots, and FAILED_PRECONDITION, naming the key to set, if the slots
 // are not known.
 absl::StatusOr<collection::SlotRange> SlotsOfServer(const store::SharedSettings& settings,
@@ -41,7 +46,8 @@ class CollectionLearner {
   struct Options {
     OwnSlots own;
     absl::Duration poll_interval = absl::Milliseconds(500);
-    // The wait after a collection could not be created: a full disk or memory, for example, takes a while to change.
+    // The wait before the next attempt to create a collection that could not be created. Causes such as a full disk
+    // last a while.
     absl::Duration retry_wait = absl::Seconds(30);
   };
   // Creates the collection with these slots, unless the server has it. Called on the thread, and may block.
@@ -54,9 +60,10 @@ class CollectionLearner {
   CollectionLearner(const CollectionLearner&) = delete;
   CollectionLearner& operator=(const CollectionLearner&) = delete;
 
-  // Follows the store, and starts the thread. Call it at most once. Returns RESOURCE_EXHAUSTED if there is no thread.
+  // Follows the store, and starts the thread. Call it at most once. Returns RESOURCE_EXHAUSTED if the system cannot
+  // start a thread.
   absl::Status Start();
-  // Makes the thread end after the running `create`. Does not wait.
+  // Makes the thread end, once a running `create` has returned. Does not wait for that.
   void RequestStop();
 
  private:

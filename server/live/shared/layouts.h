@@ -35,7 +35,7 @@ class Layouts {
   Layouts(const Layouts&) = delete;
   Layouts& operator=(const Layouts&) = delete;
 
-  // Returns the store, for other watches. It is destroyed with this object.
+  // Returns the store, so that others can add watches. This object owns the store.
   KeyValueStore* keys() { return keys_.get(); }
 
   // Starts to follow the store, on its thread. Calls after the first do nothing. Until then there are no layouts, no

@@ -49,7 +49,7 @@ class Members {
     }
     *text = found->get<std::string>();
   }
-  // Reads a name, and converts it by `from_name`, which returns an optional.
+  // Reads a name, and converts it with `from_name`, which returns nullopt for an unknown name.
   template <typename FromName, typename Value>
   void Read(const char* member, FromName from_name, std::string_view accepted, Value* value) {
     const Json* const found = Find(member);

@@ -16,15 +16,15 @@ namespace maxsim::live {
 // The maximum size of a value that is read. 64 fields and an encoder take at most 60 KiB.
 inline constexpr size_t kMaxSettingsValueBytes = size_t{128} << 10;
 
-// `settings` must be those of a collection that can be created.
+// Returns the value. `settings` must be those of a collection that can be created.
 std::string FormatSettingsValue(const store::SharedSettings& settings);
 
-// Returns settings with the name `name`, or INVALID_ARGUMENT with the member, its value and what is accepted. Ignores
-// members that it does not know.
+// Returns the settings of the collection `name`. If a member is wrong, returns INVALID_ARGUMENT with the member, its
+// value and what is accepted. Ignores unknown members.
 absl::StatusOr<store::SharedSettings> ParseSettingsValue(const std::string& name, std::string_view value);
 
 // Returns FAILED_PRECONDITION if `wanted` differs from `shared` in a setting that all servers must have in common. The
-// error has the setting's field in CreateCollectionRequest and both values.
+// error names the setting's field in CreateCollectionRequest, and has both values.
 absl::Status CheckSameSettings(const store::SharedSettings& wanted, const store::SharedSettings& shared);
 
 }  // namespace maxsim::live

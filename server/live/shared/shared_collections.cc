@@ -15,10 +15,10 @@ namespace {
 
 constexpr std::string_view kSettingsPrefix = "collections.";
 
-// Bytes of a foreign key that a log line shows.
+// The maximum number of bytes of an invalid key that a log line shows.
 constexpr size_t kLongestSettingsKey = 200;
 
-// Claim looks at the key again this many times if others change it between its calls of the store.
+// The maximum number of times that Claim tries, if other servers change the key between its calls of the store.
 constexpr int kMaxLooks = 4;
 
 // Returns the name of the collection that a key belongs to, or nullopt if no collection has that key.
@@ -64,7 +64,8 @@ absl::Status SharedCollections::Check(const store::SharedSettings& settings) con
   return found == shared_.end() ? absl::OkStatus() : CheckSameSettings(settings, found->second.settings);
 }
 
-// The store connects in the background. So the first call of a server waits until the store has been read.
+// The store connects in the background. So the first call waits until the store has been read, at most for
+// options_.timeout.
 void SharedCollections::WaitUntilRead() {
   Follow();
   const absl::Time until = MonotonicNow() + options_.timeout;
@@ -134,7 +135,7 @@ void SharedCollections::Take(const KeyValueStore::Change& change) {
   const absl::Status status =
       name.has_value() ? TakeValue(*name, change, &is_new) : Invalid("the key is not that of a collection's settings");
   if (!status.ok()) {
-    // All keys come again from time to time, but a wrong value is logged only once.
+    // The store passes all keys again from time to time, but a wrong value is logged only once.
     const auto seen = ignored_.find(change.key);
     if (seen == ignored_.end() ? ignored_.size() >= kMaxSharedCollections : seen->second == change.revision) return;
     ignored_[change.key] = change.revision;

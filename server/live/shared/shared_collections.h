@@ -21,10 +21,11 @@
 
 namespace maxsim::live {
 
-// The collections whose settings a server keeps. As many as it can have live collections; it ignores further ones.
+// The maximum number of collections whose settings a server keeps. It ignores further ones. A server can also have at
+// most this number of live collections.
 inline constexpr size_t kMaxSharedCollections = 4096;
 
-// Returns the key of a collection's settings: "collections." and the name, where each dot is replaced by =, as in
+// Returns the key of a collection's settings: "collections." and the name, where = replaces each dot, as in
 // LayoutKeyOf.
 std::string SettingsKeyOf(std::string_view collection);
 
@@ -36,8 +37,8 @@ class SharedCollections final : public store::SettingsRegistry {
     std::string group = {};                     // this server's cluster.group, which Claim stores
   };
 
-  // `keys` must be destroyed before this object, because its thread calls functions of this object until then. After
-  // that, only All and Check may be called.
+  // The caller owns `keys`, and must destroy it before this object: until then, the thread of `keys` calls functions of
+  // this object. After that, only All and Check may be called.
   SharedCollections(KeyValueStore* keys, Options options) : keys_(keys), options_(std::move(options)) {}
   SharedCollections(const SharedCollections&) = delete;
   SharedCollections& operator=(const SharedCollections&) = delete;

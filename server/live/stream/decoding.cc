@@ -1,4 +1,4 @@
-// Decodes the messages of the stream, and counts what became of them.
+// Decodes the messages of the stream, and counts them by outcome.
 #include <array>
 
 #include "server/live/stream/streamed_collection.h"
@@ -39,8 +39,8 @@ StreamOutcome StreamOutcomeOf(store::WriteResult::Outcome outcome) {
 
 }  // namespace
 
-// Decodes messages. `outcomes` gets an outcome per message: the reason of a skipped message, and kApplied for a
-// message that the collection decides about.
+// Decodes messages. Adds one outcome per message to `outcomes`: for a skipped message the reason, and kApplied for a
+// message that the collection is still to accept or refuse.
 std::vector<store::Write> StreamedCollection::Decode(absl::Span<const StreamMessage> messages,
                                                      std::vector<StreamOutcome>* outcomes) const {
   std::vector<store::Write> writes;

@@ -210,7 +210,7 @@ absl::Status StreamedCollection::FollowStream() {
   return absl::OkStatus();
 }
 
-// Looks at the limits of the stream if it is time to. An error is left to Receive, which notices a lost connection.
+// Looks at the limits of the stream if IsDue says so. Ignores an error: Receive notices a lost connection.
 void StreamedCollection::LookAtRetention() {
   const absl::Time now = MonotonicNow();
   if (!retention_.IsDue(now)) return;

@@ -22,7 +22,8 @@ inline size_t NumBeforeLaterVersion(absl::Span<const StreamMessage> messages) {
   return static_cast<size_t>(later - messages.begin());
 }
 
-// Returns FAILED_PRECONDITION, with the sequence and the versions, for such a message of a collection.
+// Returns FAILED_PRECONDITION for a message that a later version has written. The error names the collection, the
+// message's sequence and the versions.
 inline absl::Status OfLaterVersion(const std::string& collection, const StreamMessage& message) {
   return absl::FailedPreconditionError(Cat("collection ", collection, ": the message of sequence ", message.sequence,
                                            " has format version ", LaterVersionOf(message.data).value_or(0),

@@ -26,7 +26,8 @@ struct StreamMessage {
   bool is_late = false;
 };
 
-// The limits beyond which a stream drops its oldest messages, and how much of them is used. A limit of 0 is none.
+// The limits beyond which a stream drops its oldest messages, and how much of them is used. 0 means that there is no
+// limit.
 struct StreamRetention {
   absl::Duration max_age = absl::ZeroDuration();
   uint64_t max_messages = 0;

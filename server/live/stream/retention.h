@@ -1,5 +1,5 @@
-// How close a collection is to losing its stream: a stream with limits drops its oldest messages, and a server that has
-// not applied a dropped message cannot follow any more.
+// Measures how close a collection is to losing its stream. A stream with limits drops its oldest messages, and a server
+// that has not applied a dropped message can no longer follow the stream.
 #pragma once
 
 #include <cstdint>
@@ -21,29 +21,30 @@ inline constexpr double kShortRetentionMargin = 0.5;
 // are estimated, as if all messages of the stream had the same size and came at the same rate.
 double RetentionMargin(const StreamInfo& info, uint64_t applied);
 
-// Keeps the margin of one collection, and warns once when it gets short. Only one thread may call IsDue, Note and
-// NoteLost; any thread may call margin. Times are those of MonotonicNow().
+// Keeps the margin of one collection, and warns once when it gets short. Only one thread may call IsDue, Postpone, Note
+// and NoteLost; any thread may call margin. Times are those of MonotonicNow().
 class RetentionWatch {
  public:
   // The interval at which a follower looks at its stream. One look takes a call of about a millisecond.
   static constexpr absl::Duration kInterval = absl::Seconds(10);
-  // After a warning, the next one may come only once the margin was at least this, so that a margin that moves around
+  // After a warning, the margin must have been at least this before there is another one. So a margin that moves around
   // kShortRetentionMargin does not fill the log.
   static constexpr double kAmpleMargin = 0.75;
 
   explicit RetentionWatch(std::string name) : name_(std::move(name)) {}
 
-  // Returns whether the last Note is kInterval ago.
+  // Returns whether kInterval has passed since the last Note or Postpone. Returns true before the first one.
   bool IsDue(absl::Time now) const { return now - looked_at_ >= kInterval; }
   // Makes IsDue return false for kInterval, because a look at the stream failed.
   void Postpone(absl::Time now) { looked_at_ = now; }
   // Records the state of the stream, of which the collection has applied the messages up to `applied`.
   void Note(const StreamInfo& info, uint64_t applied, absl::Time now);
-  // Records that the collection does not follow its stream.
+  // Records that the collection does not follow its stream, until the next Note.
   void NoteLost(absl::Time now);
 
-  // Returns the last margin. If the collection does not follow its stream, assumes that the stream got a message right
-  // after the last Note, so that the margin shrinks by the time since then, as a share of the stream's maximum age.
+  // Returns the margin at the last Note, or 1 before the first one. If the collection does not follow its stream,
+  // assumes that the stream got a message right after the last Note. The margin then shrinks by the time since that
+  // Note, as a share of the stream's maximum age.
   double margin(absl::Time now) const;
 
  private:

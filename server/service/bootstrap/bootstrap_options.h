@@ -23,8 +23,8 @@ struct BootstrapOptions {
   std::function<absl::StatusOr<collection::Manifest>(const std::vector<std::string>& folders,
                                                      const collection::AssembleOptions& options)>
       assemble = nullptr;
-  // After this time in which errors keep the new collection from applying messages of its stream, the bootstrap ends
-  // with the error. A stream that was lost is usually back within seconds.
+  // If errors keep the new collection from applying messages of its stream for this time, the bootstrap ends with the
+  // error. A stream that was lost is usually back within seconds.
   absl::Duration max_stall = absl::Minutes(1);
 };
 

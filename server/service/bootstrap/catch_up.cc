@@ -14,13 +14,13 @@ namespace {
 // How often the state of the collection is read.
 constexpr std::chrono::milliseconds kCatchUpPoll{20};
 
-// Finds out whether a collection has stopped to apply messages.
+// Finds out whether a collection has stopped applying messages.
 class StallWatch {
  public:
   explicit StallWatch(absl::Duration max_stall) : max_stall_(max_stall) {}
 
   // Takes the newest state. Returns the collection's last error if it has applied no message for `max_stall` and had an
-  // error in this time. The error need not last, because a collection that tries again has none for a moment.
+  // error in this time. The error may be gone by now: a collection that tries again has no error for a moment.
   absl::Status Note(const store::LiveState& state) {
     const absl::Time now = MonotonicNow();
     const bool may_get_room = state.is_compacting && state.compaction.ok();
@@ -31,7 +31,7 @@ class StallWatch {
     }
     if (!state.status.ok()) error_ = state.status;
     if (error_.ok() || now - since_ < max_stall_) return absl::OkStatus();
-    // Drops the details. A retry delay in them is one for writes, and would have clients fetch everything again.
+    // Drops the details. Their retry delay is meant for writes, and would make clients repeat the whole bootstrap.
     return {error_.code(), Cat("the new collection has applied no message of the stream for ",
                                absl::FormatDuration(max_stall_), ": ", error_.message())};
   }

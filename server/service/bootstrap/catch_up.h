@@ -10,13 +10,13 @@
 
 namespace maxsim::service {
 
-// Waits until a collection has applied the messages that its stream had when this function first found it connected,
-// and those up to `least`: after a failover, a stream may report fewer messages than it has. Blocks; returns soon after
-// `stop` is stopped, with its status.
+// Waits until a collection has applied all messages that its stream had when this function first found the collection
+// connected, and at least those up to sequence `least`: after a failover, a stream may report fewer messages than it
+// has. Blocks; returns soon after `stop` is stopped, with its status.
 //
-// Returns the reason if the collection can never follow the stream: FAILED_PRECONDITION or DATA_LOSS. If an error, such
-// as a full disk, keeps the collection from applying messages for `max_stall`, returns that error. A compaction may
-// make room, so as long as one runs, and none has failed, that time does not count.
+// Returns FAILED_PRECONDITION or DATA_LOSS, with the reason, if the collection can never follow the stream. If an
+// error, such as a full disk, keeps the collection from applying messages for `max_stall`, returns that error. A
+// compaction may make room. So the time while one runs does not count, unless the last one failed.
 absl::Status WaitUntilCaughtUp(const store::LiveDocuments& live, uint64_t least, absl::Duration max_stall,
                                const StopSignal& stop);
 

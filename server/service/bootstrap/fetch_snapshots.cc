@@ -92,7 +92,7 @@ absl::Status ReadBeginning(const v1::ReadSnapshotResponse& message, const std::s
   return absl::OkStatus();
 }
 
-// Opens the source, which has only its address, and fills the rest except for the folder.
+// Opens the source. `source` has only its address; this sets all other members except the folder.
 absl::Status OpenSource(const FetchRequest& request, const OpenSnapshot& open, const tracing::SpanParent& span,
                         const StopSignal* stop, FetchSource& source) {
   absl::StatusOr<std::unique_ptr<IncomingSnapshot>> opened = open(source.address, request.collection, span, stop);
@@ -155,8 +155,9 @@ absl::Status Receive(FetchSource& source, const StopSignal& stop, uint64_t& num_
   }
 }
 
-// Carries out a step for all sources at the same time. The first error stops `any_failed`, which must end the steps for
-// the others, and is returned; it names the source. If `any_failed` was stopped otherwise, the result may be OK.
+// Carries out a step for all sources at the same time. Returns the first error, which names the source. This error also
+// stops `any_failed`, and the steps for the other sources must then end soon. If the caller has stopped `any_failed`,
+// the result may be OK although steps did not complete.
 absl::Status ForAll(std::vector<FetchSource>& sources, StopSignal& any_failed,
                     const std::function<absl::Status(FetchSource&)>& step) {
   Mutex mutex;

@@ -32,8 +32,8 @@ struct FetchedSnapshots {
   uint64_t last_sequence = 0;  // the highest one of the snapshots
 };
 
-// Fetches snapshots that together have all wanted slots. Asks every source which slots it has, and then fetches from as
-// few of them as are needed, both at all of them at the same time. Blocks; returns soon after `stop` (may be null) is
+// Fetches snapshots that together have all wanted slots. Asks all sources at the same time which slots they have. Then
+// fetches from as few of them as are needed, also at the same time. Blocks; returns soon after `stop` (may be null) is
 // stopped, with its status. `span` is the parent of the calls.
 //
 // Errors about one source name it in the message. INVALID_ARGUMENT about the field "sources" if they lack a slot;

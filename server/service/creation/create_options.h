@@ -1,4 +1,4 @@
-// Reads what a CreateCollectionRequest says about the new collection.
+// Reads the options of a new collection from a CreateCollectionRequest.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace maxsim::service {
 // Returns the value of CreateOptions::created_by for collections that this program creates: its name and version.
 std::string CreatedByThisServer();
 
-// Returns the options of the collection to create, or INVALID_ARGUMENT if a value is one that no collection can have.
-// The partition is that of the request's slots, also if these are all slots.
+// Returns the options of the collection to create, or INVALID_ARGUMENT if no collection can have one of the values.
+// Sets `partition` if the request has slots, even if these are all slots.
 absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollectionRequest& request);
 
 }  // namespace maxsim::service

@@ -13,8 +13,8 @@
 namespace maxsim::service {
 namespace {
 
-// A check is called before 65,536 ids are hashed, which takes 2 ms. GetInfo must answer well within the 250 ms after
-// which a router prefers other replicas.
+// CountInSlots calls a check before every 65,536 ids that it hashes, which takes 2 ms. GetInfo must answer well within
+// 250 ms: after that, a router prefers other replicas.
 constexpr int kMaxChecks = 8;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Says which server made the errors that a tenant gate passes on.
+// Says whether the errors that a tenant gate passes on come from a server or a router.
 #pragma once
 
 #include <cstdint>

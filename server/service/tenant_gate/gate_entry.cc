@@ -22,8 +22,8 @@ bool SaysSequence(const absl::Status& status) {
          (absl::IsUnavailable(status) && client::FieldOf(status) == "min_sequence");
 }
 
-// Returns the message for the tenant of an error of a router, or "" if the error's own message may stay: errors with
-// its code describe the request or the collection, and name no groups of servers.
+// Returns the message that replaces a router's for a tenant, or "" if the tenant may see the router's own: errors with
+// such a code describe the request or the collection, and name no groups of servers.
 std::string_view MessageWithoutGroups(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
@@ -45,7 +45,7 @@ std::string_view MessageWithoutGroups(absl::StatusCode code) {
   }
 }
 
-// Returns the error with another message, which also describes its field. Keeps the other details.
+// Returns the error with the message `message`, also as the description of its field. Keeps the other details.
 absl::Status WithOtherMessage(const absl::Status& status, std::string_view message) {
   std::string text(message);
   if (const std::optional<uint64_t> num_deleted = client::NumDeletedOf(status); num_deleted.has_value()) {

@@ -95,7 +95,7 @@ struct TenantCall {
 };
 
 // Lets a call in, and narrows its request. Returns the call of a tenant, whose `done` the caller must set, or null if
-// the caller is not a tenant. `CallType` is TenantCall or derives from it. `source` is where the call's errors come
+// the caller is not a tenant. `CallType` is TenantCall or derives from it. `source` says where the call's errors come
 // from.
 template <typename CallType, typename Request>
 absl::StatusOr<std::unique_ptr<CallType>> Admit(CallKind kind, Request& request, CallContext& context, Metrics* metrics,

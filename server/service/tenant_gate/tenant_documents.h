@@ -17,7 +17,7 @@ namespace maxsim::service {
 // calls whose caller is unknown. Thread-safe.
 class TenantDocuments : public DocumentApi {
  public:
-  // `documents` and `metrics` must outlive the gate and every call. `source` is where the errors of `documents` come
+  // `documents` and `metrics` must outlive the gate and every call. `source` says where the errors of `documents` come
   // from.
   TenantDocuments(DocumentApi* documents, Metrics* metrics, ErrorSource source)
       : documents_(documents), metrics_(metrics), source_(source) {}

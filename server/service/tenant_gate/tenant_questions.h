@@ -17,7 +17,8 @@ namespace maxsim::service {
 // calls whose caller is unknown. Thread-safe.
 class TenantQuestions : public RerankApi, public ExplainApi {
  public:
-  // The services and `metrics` must outlive the gate and every call. `source` is where the services' errors come from.
+  // The services and `metrics` must outlive the gate and every call. `source` says where the services' errors come
+  // from.
   TenantQuestions(RerankApi* rerank, ExplainApi* explain, Metrics* metrics, ErrorSource source)
       : rerank_(rerank), explain_(explain), metrics_(metrics), source_(source) {}
 

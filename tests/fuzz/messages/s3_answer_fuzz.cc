@@ -1,4 +1,4 @@
-// Fuzzes the XML of a store's answers: reading ends, paths and codes keep their promises, and objects have keys.
+// Fuzzes the XML of a store's answers: reading ends; paths and codes are as s3_xml.h promises; objects have keys.
 #include <algorithm>
 #include <string>
 

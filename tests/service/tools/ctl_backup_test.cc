@@ -1,5 +1,5 @@
-// Tests that `maxsimctl snapshot NAME URL` writes what a server sends, once, and that nothing else is taken for a
-// backup.
+// Tests that `maxsimctl snapshot NAME URL` writes what a server sends, that it refuses a URL with a backup and wrong
+// arguments, and that a failed backup has no manifest.
 #include <xxhash.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Tests that the C library refuses calls that are wrong, with errors that name the member.
+// Tests that the C library refuses wrong calls with errors that name the wrong member.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace maxsim::backup {
 namespace {
 
 constexpr std::chrono::seconds kConnectTimeout{10};
-// How long the other side may be silent. A store may need that long to put the parts of a large object together.
+// How long the server may be silent. A store may need that long to join the parts of a large object.
 constexpr std::chrono::seconds kSilenceTimeout{120};
 
 absl::Status ErrorOf(httplib::Error error, const std::string& origin) {

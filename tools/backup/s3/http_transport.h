@@ -1,4 +1,4 @@
-// Sends HTTP requests. Tests replace it.
+// An interface that sends HTTP requests. Tests implement it without a network.
 #pragma once
 
 #include <cstddef>
@@ -31,15 +31,16 @@ struct HttpResponse {
 class HttpTransport {
  public:
   virtual ~HttpTransport() = default;
-  // Sends a request, and waits for the whole response. Follows no redirection. Returns UNAVAILABLE if the connection
+  // Sends a request, and waits for the whole response. Does not follow redirects. Returns UNAVAILABLE if the connection
   // cannot be made or breaks, or if the other side is silent for too long; FAILED_PRECONDITION if its certificate is
-  // not trusted; DATA_LOSS for a response longer than the limit. No message has any part of the request.
+  // not trusted; or if no certificate can be read from the CA file; DATA_LOSS if the response is longer than
+  // max_response_bytes. Errors contain nothing of the request except its method, so they reveal no secret.
   virtual absl::StatusOr<HttpResponse> Send(const HttpRequest& request) = 0;
 };
 
-// Returns a transport to `origin`, "http[s]://HOST[:PORT]". It keeps as many connections as calls of Send run at the
-// same time. Certificates must be signed by an authority of `ca_file` or, if that is "", of the system, and be for
-// HOST.
+// Returns a transport to `origin`, "http[s]://HOST[:PORT]". It opens a connection for each call of Send that runs at
+// the same time, and reuses these connections. With https, the server's certificate must be for HOST, and signed by an
+// authority in `ca_file` or, if that is "", by one of the system's.
 std::unique_ptr<HttpTransport> MakeHttpTransport(std::string origin, std::string ca_file);
 
 }  // namespace maxsim::backup

@@ -18,7 +18,7 @@ std::string ValueOf(const Getenv& getenv, const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// A header with any other character would be cut, or would end and let another one begin.
+// Any other character could truncate the header that has the value, or end it and begin another one.
 bool IsPrintable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
@@ -58,17 +58,18 @@ absl::StatusOr<S3Credentials> ReadCredentials(const Getenv& getenv) {
   return credentials;
 }
 
-// Takes AWS_ENDPOINT_URL.
+// Sets origin, host and path style from the value of AWS_ENDPOINT_URL.
 absl::Status SetEndpoint(std::string endpoint, S3Settings& settings) {
   if (endpoint.ends_with('/')) endpoint.pop_back();
   const size_t scheme = endpoint.starts_with("https://") ? 8 : endpoint.starts_with("http://") ? 7 : 0;
   settings.host = endpoint.substr(scheme);
   if (scheme == 0 || settings.host.empty() || !IsPrintable(endpoint) ||
       settings.host.find_first_of("/?#@\\") != std::string::npos) {
-    // A URL may have a password before an @, so the message does not repeat it.
+    // A URL may contain a password before an @, so the message does not repeat the URL.
     return Invalid("AWS_ENDPOINT_URL: must be http://HOST[:PORT] or https://HOST[:PORT], without a path");
   }
-  // A client leaves the scheme's own port out of the header Host, and the store checks the signature of that header.
+  // HTTP clients omit the scheme's default port from the header Host, and the store checks the signature of that
+  // header.
   const std::string_view default_port = scheme == 8 ? ":443" : ":80";
   if (settings.host.ends_with(default_port)) settings.host.resize(settings.host.size() - default_port.size());
   settings.origin = endpoint;
@@ -76,7 +77,8 @@ absl::Status SetEndpoint(std::string endpoint, S3Settings& settings) {
   return absl::OkStatus();
 }
 
-// AWS's certificate is for *.s3.REGION.amazonaws.com, where the asterisk stands for no dot.
+// AWS's certificate is for *.s3.REGION.amazonaws.com. The asterisk matches no dot, so a bucket whose name has a dot
+// needs path style.
 void SetAwsEndpoint(S3Settings& settings) {
   const std::string host = Cat("s3.", settings.region, ".amazonaws.com");
   settings.has_bucket_in_path = settings.bucket.find('.') != std::string::npos;

@@ -1,4 +1,5 @@
-// Where a bucket is and who asks for it, from a URL and the environment variables that AWS's own programs read.
+// Reads the address of a bucket and the credentials for it from a URL and the environment variables that AWS's own
+// programs read.
 #pragma once
 
 #include <functional>
@@ -22,13 +23,13 @@ struct S3Settings {
   S3Credentials credentials;
 };
 
-// Returns the value of an environment variable, or null.
+// Returns the value of an environment variable, or null if it is not set.
 using Getenv = std::function<const char*(const char* name)>;
 
 // Takes s3://BUCKET/PREFIX. Reads AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, which must be set, AWS_SESSION_TOKEN,
-// AWS_REGION (us-east-1 if it is not set), AWS_ENDPOINT_URL (http[s]://HOST[:PORT], for stores other than AWS's; then
-// in path style) and AWS_CA_BUNDLE. An empty variable counts as unset. INVALID_ARGUMENT names the URL's part or the
-// variable. Messages never have the value of a variable that holds a secret.
+// AWS_REGION (us-east-1 if it is not set), AWS_ENDPOINT_URL (http[s]://HOST[:PORT], for stores other than AWS's;
+// requests then use path style) and AWS_CA_BUNDLE. An empty variable counts as unset. INVALID_ARGUMENT names the wrong
+// part of the URL, or the wrong variable. Messages never contain the value of a variable that may hold a secret.
 absl::StatusOr<S3Settings> ReadS3Settings(std::string_view url, const Getenv& getenv);
 
 }  // namespace maxsim::backup

@@ -19,7 +19,7 @@ constexpr absl::Duration kLongestPause = absl::Seconds(20);
 constexpr size_t kMaxAnswerBytes = size_t{4} << 20;  // a page of 1,000 objects has less than 2 MiB
 constexpr size_t kPageObjects = 1000;                // the most that S3 returns
 
-// The status of an answer and, of an error, S3's code.
+// Returns the status of an answer and, for an error, S3's code.
 std::string Outcome(const HttpResponse& response, const std::string& code) {
   return code.empty() ? Cat("status ", response.status) : Cat("status ", response.status, " ", code);
 }
@@ -79,7 +79,7 @@ class S3Store final : public ObjectStore {
                                                         .max_response_bytes = std::max(max_bytes, kMaxAnswerBytes)});
     if (absl::IsOutOfRange(response.status())) return std::string();
     if (!response.ok()) return response.status();
-    // A store that does not know ranges sends the whole object.
+    // A store that does not support ranges sends the whole object.
     const bool is_range = response->status == 206 || offset == 0;
     if (!is_range || response->body.size() > max_bytes) {
       return absl::DataLossError(Cat(NameOf(key), ": GET: the store sends other bytes than it was asked for"));
@@ -120,8 +120,8 @@ class S3Store final : public ObjectStore {
 
   const std::string& url() const override { return settings_.url; }
 
-  // Makes a call, again if need be. `was_repeated` (may be null) tells whether an earlier attempt may have had an
-  // effect.
+  // Makes a call, and repeats it if it fails and may be repeated. Sets `was_repeated` (may be null) to true if it
+  // repeats the call: an earlier attempt may then have had an effect.
   absl::StatusOr<HttpResponse> Call(const S3Call& call, bool* was_repeated = nullptr);
 
   std::string NameOf(const std::string& key) const {
@@ -170,7 +170,7 @@ absl::StatusOr<HttpResponse> S3Store::Call(const S3Call& call, bool* was_repeate
     absl::Status status = response.status();
     bool may_try_again = absl::IsUnavailable(status);
     if (response.ok()) {
-      // The answer to CompleteMultipartUpload has the status 200 also if the store then fails.
+      // The answer to CompleteMultipartUpload has the status 200 even if the store fails after it has sent the status.
       const bool may_be_error = response->status >= 300 || call.method == "POST";
       const std::string code = may_be_error ? ErrorCode(response->body) : "";
       if (response->status >= 200 && response->status < 300 && code.empty()) return response;
@@ -182,19 +182,19 @@ absl::StatusOr<HttpResponse> S3Store::Call(const S3Call& call, bool* was_repeate
       return absl::UnavailableError(Cat(what, std::string(status.message()), ", ", attempt, " times"));
     }
     if (was_repeated != nullptr) *was_repeated = true;
-    // Half of the pause is random, so that several programs do not come back at the same moment.
+    // Half of the pause is random, so that several programs do not retry at the same moment.
     clock_.sleep(pause * (0.5 + 0.5 * clock_.random()));
     pause = std::min(2 * pause, kLongestPause);
   }
 }
 
-// An object that fits into one part is one request, at the end. Otherwise a multipart upload.
+// Sends an object that fits into one part in one request, in Finish. Sends a larger object as a multipart upload.
 class S3Upload final : public ObjectUpload {
  public:
   S3Upload(S3Store& store, std::string key, uint64_t num_bytes)
       : store_(store), key_(std::move(key)), num_bytes_(num_bytes), part_bytes_(UploadPartBytes(num_bytes)) {}
 
-  // Without this call the store would keep the parts, and an owner of the bucket would pay for them.
+  // Aborts the upload. Otherwise the store would keep the parts, and the owner of the bucket would pay for them.
   ~S3Upload() override {
     if (upload_id_.has_value()) {
       store_.Call({.method = "DELETE", .key = key_, .query = {{"uploadId", *upload_id_}}}).status().IgnoreError();
@@ -262,7 +262,7 @@ class S3Upload final : public ObjectUpload {
     const absl::Status status =
         store_.Call({.method = "POST", .key = key_, .query = {{"uploadId", *upload_id_}}, .body = body}, &was_repeated)
             .status();
-    // The store does not know the upload any more if the answer to the first attempt was lost.
+    // If the answer to the first attempt was lost, the store has completed the upload and no longer knows it.
     if (!absl::IsNotFound(status) || !was_repeated) return status;
     const absl::StatusOr<std::vector<StoredObject>> found = store_.List(key_, 1);
     if (!found.ok()) return found.status();
@@ -275,8 +275,8 @@ class S3Upload final : public ObjectUpload {
   const uint64_t part_bytes_;
   uint64_t num_taken_ = 0;
   std::string part_;
-  std::optional<std::string> upload_id_;  // set while there is an upload that the store keeps parts of
-  std::vector<std::string> etags_;        // of the parts
+  std::optional<std::string> upload_id_;  // set while the store keeps an upload
+  std::vector<std::string> etags_;        // of the parts sent so far
 };
 
 absl::StatusOr<std::unique_ptr<ObjectUpload>> S3Store::BeginUpload(const std::string& key, uint64_t num_bytes) {

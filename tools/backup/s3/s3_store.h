@@ -1,4 +1,4 @@
-// Objects in a bucket that speaks the S3 protocol: AWS, MinIO, Ceph and others.
+// An ObjectStore in a bucket of a store that speaks the S3 protocol: AWS, MinIO, Ceph and others.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,18 @@
 
 namespace maxsim::backup {
 
-// Size of the parts of an object that is larger than this.
+// An object larger than this is uploaded in parts of this size.
 inline constexpr uint64_t kUploadPartBytes = uint64_t{16} << 20;
-// The most parts that S3 takes. The parts of an object beyond kMaxUploadParts x kUploadPartBytes are larger.
+// The maximum number of parts that S3 accepts. An object larger than kMaxUploadParts x kUploadPartBytes has larger
+// parts.
 inline constexpr uint64_t kMaxUploadParts = 10'000;
-// The most often that one request is sent.
+// The maximum number of times that one request is sent, including the first time.
 inline constexpr int kMaxS3Attempts = 7;
 
-// Returns the size of all parts but the last of an object of so many bytes.
+// Returns the size of each part, except for the last one, of an object that has `num_bytes` bytes.
 uint64_t UploadPartBytes(uint64_t num_bytes);
 
-// The time, which tests replace.
+// The time and the random numbers that the store uses. Tests replace them.
 struct S3Clock {
   std::function<absl::Time()> now;            // the wall clock: a store refuses signatures of another time
   std::function<void(absl::Duration)> sleep;  // between two attempts
@@ -29,12 +30,14 @@ struct S3Clock {
   static S3Clock Real();
 };
 
-// Requests are signed with Signature Version 4, bodies included. A request is sent again after a lost connection, after
-// silence, and after the statuses 429 and 5xx: up to kMaxS3Attempts times, with growing pauses, 20 s at most.
+// Returns a store that signs requests with Signature Version 4, bodies included. It sends a request again if the
+// connection was lost, the server was silent, the status is 429 or 5xx, or S3's error code permits it: up to
+// kMaxS3Attempts times in all, with growing pauses of at most 20 s.
 //
-// Returns PERMISSION_DENIED and UNAUTHENTICATED if the store refuses the credentials; NOT_FOUND without the object or
-// the bucket; UNAVAILABLE if all attempts failed; FAILED_PRECONDITION for other refusals; DATA_LOSS for answers that
-// are not of the protocol. Messages have the object's URL, the call, the status, and the store's code of the error.
+// The store's functions return PERMISSION_DENIED or UNAUTHENTICATED if the server refuses the credentials; NOT_FOUND if
+// there is no such object or bucket; UNAVAILABLE if all attempts failed; FAILED_PRECONDITION for other refusals;
+// DATA_LOSS for answers that do not follow the protocol. Messages contain the object's URL, the HTTP method, the
+// status, and S3's error code.
 std::unique_ptr<ObjectStore> MakeS3Store(S3Settings settings, std::unique_ptr<HttpTransport> transport,
                                          S3Clock clock = S3Clock::Real());
 

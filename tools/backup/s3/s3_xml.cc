@@ -39,7 +39,8 @@ bool AppendCharacter(uint32_t number, std::string& out) {
   return true;
 }
 
-// Appends what stands for the entity `name`, such as "amp" or "#38". Returns false if it is not known.
+// Appends the character that the entity `name` stands for, such as & for "amp" and for "#38". Returns false if the
+// entity is unknown.
 bool AppendEntity(std::string_view name, std::string& out) {
   constexpr std::pair<std::string_view, char> kNamed[] = {
       {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}};
@@ -63,7 +64,7 @@ struct OpenElement {
   std::string text = {};
 };
 
-// Adds the text between two tags to an element.
+// Appends the text between two tags to `out`, with its entities decoded. Returns false if one is unknown.
 bool AppendText(std::string_view raw, std::string& out) {
   while (!raw.empty()) {
     const size_t begin = std::min(raw.find('&'), raw.size());
@@ -77,7 +78,8 @@ bool AppendText(std::string_view raw, std::string& out) {
   return true;
 }
 
-// Returns where the tag that begins at `begin` ends, at its '>'. A '>' may stand in the value of an attribute.
+// Returns the position of the '>' that ends the tag at `begin`, or npos if there is none. Skips a '>' in the value of
+// an attribute.
 size_t EndOfTag(std::string_view text, size_t begin) {
   char quote = '\0';
   for (size_t i = begin; i < text.size(); ++i) {

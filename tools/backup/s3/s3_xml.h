@@ -13,19 +13,21 @@
 
 namespace maxsim::backup {
 
-// Called at the end of each element: with the names from the root to the element, such as
-// "ListBucketResult/Contents/Key" (without prefixes of namespaces), and the text that stands directly in the element.
+// Called at the end of each element. `path` has the names from the root to the element without their namespace
+// prefixes, such as "ListBucketResult/Contents/Key". `text` is the element's own text, without that of its child
+// elements.
 using XmlVisitor = absl::FunctionRef<void(std::string_view path, const std::string& text)>;
 
+inline constexpr size_t kMaxXmlDepth = 16;
 // Reads an XML document in time linear in its size. Ignores attributes, comments and processing instructions. Returns
 // DATA_LOSS for text that is not well-formed, for more than kMaxXmlDepth nested elements, and for what S3 does not use:
-// document types, CDATA, entities other than the five of XML and characters by number.
-inline constexpr size_t kMaxXmlDepth = 16;
+// document types, CDATA, and entities other than XML's five and character numbers. `visit` has then been called for the
+// elements before the error.
 absl::Status ReadXml(std::string_view text, XmlVisitor visit);
 
-// Returns the code of an error, such as "NoSuchKey", or "" if the text is no error of S3. A code has only letters,
-// digits, dots and underscores. Nothing else of an error is returned, because it may repeat parts of the request, also
-// its signature.
+// Returns the code of an S3 error, such as "NoSuchKey", or "" if the text is not an S3 error. A code has at most 64
+// letters, digits, dots and underscores. The rest of an error is not returned, because it may repeat parts of the
+// request, including its signature.
 std::string ErrorCode(std::string_view text);
 
 struct ObjectPage {
@@ -33,13 +35,14 @@ struct ObjectPage {
   std::string next;  // the token for the next page; "" if this is the last one
 };
 
-// Reads the answer to ListObjectsV2. DATA_LOSS if it is none, or says that there are more pages and not where.
+// Reads the answer to ListObjectsV2. Returns DATA_LOSS if the text is not such an answer, or if it announces another
+// page without the token for it.
 absl::StatusOr<ObjectPage> ReadObjectPage(std::string_view text);
 
-// Reads the answer to CreateMultipartUpload: the upload's id.
+// Returns the upload's id from the answer to CreateMultipartUpload, or DATA_LOSS if the answer has none.
 absl::StatusOr<std::string> ReadUploadId(std::string_view text);
 
-// Returns the body of CompleteMultipartUpload. The parts have the numbers 1, 2 and so on.
+// Returns the body of the request CompleteMultipartUpload. `etags` are those of the parts 1, 2 and so on.
 std::string CompleteUploadXml(const std::vector<std::string>& etags);
 
 }  // namespace maxsim::backup

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kAlgorithm[] = "AWS4-HMAC-SHA256";
 
-// Returns the value without blanks at both ends, and with one blank for each run of blanks in it.
+// Removes blanks at both ends of the value, and replaces each run of blanks in it by one blank.
 std::string WithSingleBlanks(std::string_view value) {
   std::string result;
   for (const char c : value) {

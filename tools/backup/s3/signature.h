@@ -12,17 +12,17 @@
 
 namespace maxsim::backup {
 
-// Secrets: never print them.
+// Holds secrets: never print it.
 struct S3Credentials {
   std::string access_key_id;
   std::string secret_access_key;
   std::string session_token;  // "" for credentials that do not expire
 };
 
-// Names and values, neither of them encoded.
+// Pairs of a name and a value, both not encoded yet.
 using QueryParameters = std::vector<std::pair<std::string, std::string>>;
 
-// Names in lower case.
+// Header values by name. The names are in lower case.
 using SignedHeaders = std::map<std::string, std::string>;
 
 struct RequestToSign {
@@ -33,10 +33,11 @@ struct RequestToSign {
   std::string body_sha256;  // hex
 };
 
-// Encodes all bytes but A-Z a-z 0-9 - . _ ~ as %XX and, if `keep_slashes` is set, slashes.
+// Encodes each byte as %XX, except for A-Z a-z 0-9 - . _ ~ and, if `keep_slashes` is set, slashes.
 std::string UriEncode(std::string_view text, bool keep_slashes);
 
-// Returns "a=1&b=2": encoded, in the order of the encoded names and values. "" without parameters.
+// Returns the encoded parameters as "a=1&b=2", in the order of the encoded names and values. Returns "" if there are
+// none.
 std::string CanonicalQuery(const QueryParameters& query);
 
 // Returns the time as "20130524T000000Z", for the header x-amz-date.

@@ -8,8 +8,8 @@
 
 namespace maxsim::backup {
 
-// Returns the store of file:///FOLDER. `folder` is absolute. It need not exist: the first object creates it. Objects
-// are on disk when Put and Finish return.
+// Returns the store of file:///FOLDER. `folder` is an absolute path. The folder need not exist: the first object
+// creates it. Objects are on disk when Put and Finish return.
 std::unique_ptr<ObjectStore> MakeFolderStore(std::string folder);
 
 }  // namespace maxsim::backup

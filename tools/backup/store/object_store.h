@@ -1,4 +1,4 @@
-// Where the objects of a backup lie: in an S3 bucket, in a folder or, in tests, in memory.
+// The interface to the place that holds the objects of a backup: an S3 bucket, a folder or, in tests, memory.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,15 @@
 
 namespace maxsim::backup {
 
-// An object that is being written. Not thread-safe. The destructor gives the upload up unless Finish succeeded: then
-// there is no object.
+// An object that is being written. Not thread-safe. Unless Finish has succeeded, the destructor aborts the upload. Then
+// no object exists, except that one may exist if an error of Finish hides that the store has completed it.
 class ObjectUpload {
  public:
   virtual ~ObjectUpload() = default;
   // Takes the next bytes of the object.
   virtual absl::Status Write(std::string_view bytes) = 0;
-  // Makes the object appear. Call it once, after all announced bytes.
+  // Makes the object appear. Call it once, after all announced bytes. Returns INTERNAL if the bytes are not as many as
+  // announced.
   virtual absl::Status Finish() = 0;
 };
 
@@ -31,27 +32,29 @@ struct StoredObject {
   friend bool operator==(const StoredObject&, const StoredObject&) = default;
 };
 
-// Objects by key, such as "a/b.json". Keys are relative to the URL of the store. They meet SnapshotPathProblem
-// (collection/partition/snapshot_path.h), so that they are valid file names, too. Thread-safe. Errors name the object.
+// A store finds objects by their keys, such as "a/b.json", which are relative to the store's URL. SnapshotPathProblem
+// (collection/partition/snapshot_path.h) must accept a key, so that it is also a valid file path. Thread-safe. Errors
+// name the object.
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
-  // Writes a small object. It appears complete or not at all, and replaces an older one of its key.
+  // Writes a small object. It appears complete or not at all, and replaces an object that has the same key.
   virtual absl::Status Put(const std::string& key, std::string_view bytes) = 0;
 
   // Begins to write an object of exactly `num_bytes`. The store must outlive the result. At most about two parts of a
   // multipart upload (16 MiB each, or a five-thousandth of the object if that is more) are in memory at a time.
   virtual absl::StatusOr<std::unique_ptr<ObjectUpload>> BeginUpload(const std::string& key, uint64_t num_bytes) = 0;
 
-  // Returns the bytes from `offset` on: `max_bytes` of them, or less where the object ends. NOT_FOUND if there is no
-  // such object.
+  // Returns `max_bytes` bytes of the object from `offset` on, or fewer if the object ends before: "" if it ends at or
+  // before `offset`. NOT_FOUND if there is no such object.
   virtual absl::StatusOr<std::string> Read(const std::string& key, uint64_t offset, size_t max_bytes) = 0;
 
-  // Returns the first `max_objects` of the objects whose keys begin with `prefix`, in the order of their keys.
+  // Returns the objects whose keys begin with `prefix`, in the order of their keys, but at most the first
+  // `max_objects`.
   virtual absl::StatusOr<std::vector<StoredObject>> List(const std::string& prefix, size_t max_objects) = 0;
 
-  // Returns the URL for messages. It holds no secret.
+  // Returns the store's URL, for messages. It contains no secret.
   virtual const std::string& url() const = 0;
 };
 

@@ -11,7 +11,7 @@
 namespace maxsim::backup {
 namespace {
 
-// OpenSSL's digests fail only without memory, or if SHA-256 is not there at all.
+// OpenSSL's digests fail only if memory runs out, or if OpenSSL was built without SHA-256.
 void RequireDigest(int result) {
   if (result != 1) throw std::bad_alloc();
 }

@@ -1,4 +1,4 @@
-// SHA-256 and HMAC-SHA-256, by OpenSSL.
+// SHA-256 and HMAC-SHA-256, by OpenSSL. The functions throw std::bad_alloc if OpenSSL fails.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class Sha256 {
  public:
   Sha256();
   void Update(std::string_view bytes);
-  // Returns 64 lower-case hex digits, and begins anew.
+  // Returns the hash as 64 lower-case hex digits, and resets the object for the next stream of bytes.
   std::string TakeHex();
 
  private:
@@ -30,7 +30,7 @@ std::string Sha256Hex(std::string_view bytes);
 // Returns the 32 bytes of HMAC-SHA-256.
 std::string HmacSha256(std::string_view key, std::string_view bytes);
 
-// Returns lower-case hex digits.
+// Returns the bytes as lower-case hex digits, two per byte.
 std::string Hex(std::string_view bytes);
 
 }  // namespace maxsim::backup

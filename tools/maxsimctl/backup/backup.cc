@@ -22,7 +22,7 @@
 namespace maxsim::ctl {
 namespace {
 
-// Pings during a snapshot show within a minute that the server's machine is gone. Servers allow pings every 10 s.
+// Pings during a snapshot reveal within a minute that the server's machine is gone. Servers allow pings every 10 s.
 constexpr absl::Duration kKeepaliveTime = absl::Seconds(30);
 
 std::string CreationTime() { return absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()); }
@@ -39,7 +39,7 @@ SnapshotServer ServerAt(const std::string& address, client::Client& client, cons
 absl::StatusOr<std::vector<SnapshotServer>> ServersOfCluster(const std::string& name, cluster::Servers& servers) {
   const absl::StatusOr<cluster::ClusterState> state = servers.Read(name);
   if (!state.ok()) return state.status();
-  // A server that takes no writes misses some, and cannot get them from the stream.
+  // A server that is not ready accepts no writes: it may lack some that it cannot get from the stream.
   const auto sources = cluster::ChooseSources(*state, "", collection::SlotRange(),
                                               [](const cluster::ReplicaState& replica) { return replica.is_ready; });
   if (!sources.has_value()) {

@@ -15,9 +15,10 @@ struct BackupOptions {
   std::string group_token_file;  // for the servers of the groups; "" means that they take the router's token
 };
 
-// Makes the backup and prints what it has. ALREADY_EXISTS if the URL has objects; FAILED_PRECONDITION if no stream
-// orders the collection's writes, or if the servers that answer do not hold all slots; other errors are those of
-// OpenStore, ReadParts, PublishBackup and the calls.
+// Makes the backup, and prints its position, size and parts. Returns ALREADY_EXISTS if there are objects under the URL.
+// Returns FAILED_PRECONDITION if no stream orders the collection's writes; with is_cluster, also if the servers that
+// are ready do not hold all slots, or if slots move during the backup. Other errors are those of OpenStore, ReadParts,
+// PublishBackup and the calls.
 absl::Status RunBackup(const BackupOptions& options, Context& context);
 
 }  // namespace maxsim::ctl

@@ -23,7 +23,7 @@ constexpr size_t kMaxThreads = 16;
 // Two reports of one stream may have creation times that differ by this much (MayBeSame in collection_log.h).
 constexpr uint64_t kCreationToleranceNs = 1'000'000'000;
 
-// One server's snapshot, message by message. Not thread-safe.
+// Writes the snapshot of one server to the store, message by message. Not thread-safe.
 class PartReader {
  public:
   PartReader(backup::ObjectStore& store, const backup::BackupManifest& manifest, size_t part,

@@ -14,9 +14,9 @@
 
 namespace maxsim::ctl {
 
-// Passes the messages of a snapshot to `sink`, in their order, and returns the first error of `sink` or that of the
-// call. Blocks.
 using SnapshotMessageSink = absl::FunctionRef<absl::Status(const v1::ReadSnapshotResponse& message)>;
+// Passes the messages of a snapshot to `sink`, in their order. Ends at the first error of `sink` or of the call, and
+// returns it. Blocks.
 using ReadSnapshot = std::function<absl::Status(SnapshotMessageSink sink)>;
 
 struct SnapshotServer {
@@ -24,13 +24,14 @@ struct SnapshotServer {
   ReadSnapshot read;
 };
 
-// Reads a snapshot of each server, up to 16 at the same time, so that they are of about the same moment. Writes their
-// files with the manifest's id, and adds the parts, in the order of the servers, and the stream to the manifest. Ends
-// all calls soon after one has failed. Takes about 36 MiB of memory for each server that is read.
+// Reads a snapshot of each server, up to 16 at the same time, so that the snapshots are of about the same moment.
+// Writes their files to `store` under the manifest's id, and adds to the manifest the stream and, in the order of
+// `servers`, the parts. `manifest` must have the id and the collection's name. If a call fails, ends all others soon.
+// Takes about 36 MiB of memory for each server that is read at the same time.
 //
 // Returns INTERNAL for messages that no correct server sends; DATA_LOSS for wrong or missing bytes; FAILED_PRECONDITION
-// if the snapshots are of different streams, or lack slots between them. Errors about one server name it; others are
-// those of the store.
+// if the snapshots are of different streams; and errors of the calls and of the store. Each error names the server.
+// Does not check that the parts together have all slots (backup::CoveredSlots).
 absl::Status ReadParts(const std::vector<SnapshotServer>& servers, backup::ObjectStore& store,
                        backup::BackupManifest& manifest);
 

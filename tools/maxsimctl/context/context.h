@@ -38,7 +38,7 @@ class Context {
   std::ostream& err() const { return environment_.err; }
   int columns() const { return environment_.columns; }
   bool out_is_terminal() const { return environment_.out_is_terminal; }
-  // Returns the function that gives the value of an environment variable, or null.
+  // Returns a function that returns the value of an environment variable, or null if it is not set.
   const std::function<const char*(const char*)>& getenv() const { return environment_.getenv; }
   bool use_color() const;
 

@@ -95,7 +95,7 @@ void SetBound(const Json& value, bool exclusive, v1::FilterBound& bound) {
   bound.set_exclusive(exclusive);
 }
 
-// Returns the message of a filter in JSON (docs/reference/filters.md).
+// Converts a filter from JSON (docs/reference/filters.md) to a message.
 v1::Filter MakeFilter(const Json& json) {
   v1::Filter filter;
   if (json.contains("and")) {

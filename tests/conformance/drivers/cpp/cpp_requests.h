@@ -1,5 +1,5 @@
-// Makes messages of the arguments of the conformance suite (docs/internals/conformance.md). The arguments come from the
-// suite's own files, so a wrong one throws an exception of nlohmann::json, which ends the driver.
+// Makes messages from the arguments of the conformance suite (docs/internals/conformance.md). The arguments come from
+// the suite's own files. A wrong one throws an exception of nlohmann::json, which ends the driver.
 #pragma once
 
 #include <string>
@@ -12,16 +12,17 @@ namespace maxsim::conformance {
 
 using Json = nlohmann::json;
 
-// Requests of `rerank` and `search`, which have one query, of `rerank_many`, and of `explain`, which has one id.
+// Make the requests of `rerank` and `search`, which have one query; of `rerank_many`; and of `explain`, which has one
+// id.
 v1::RerankRequest MakeRerank(const Json& arguments);
 v1::RerankRequest MakeRerankMany(const Json& arguments);
 v1::RerankRequest MakeExplain(const Json& arguments);
 
 v1::UpsertRequest MakeUpsert(const Json& arguments);
-// Has ids or a filter.
+// Makes a delete request with ids or with a filter.
 v1::DeleteRequest MakeDelete(const Json& arguments);
 v1::GetRequest MakeGet(const Json& arguments);
-// Asks for the first page.
+// Makes a request for the first page.
 v1::ScrollRequest MakeScroll(const Json& arguments);
 v1::CountRequest MakeCount(const Json& arguments);
 v1::FacetsRequest MakeFacets(const Json& arguments);

@@ -25,7 +25,7 @@ Json IdJson(int64_t id) {
   return Json{{"int64", absl::StrCat(id)}};
 }
 
-// Returns the ids of a message, one of the two lists.
+// Returns the ids of a message, from the one of its two lists that is set.
 Json IdsJson(const v1::StringIds& strings, const v1::IntIds& integers) {
   Json ids = Json::array();
   for (const std::string& id : strings.ids()) ids.push_back(id);

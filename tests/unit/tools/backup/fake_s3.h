@@ -1,4 +1,4 @@
-// A store that speaks the S3 protocol, in this process: what s3_store.cc sends, without a network.
+// A fake S3 store in this process, without a network. It knows the requests that s3_store.cc sends.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace maxsim::backup {
 
-// What the fake has and has been asked. Not thread-safe.
+// The objects that the fake holds, and the requests that it got. Not thread-safe.
 struct FakeS3 {
   std::map<std::string, std::string> objects;                 // by path: "/bucket/prefix/key"
   std::map<std::string, std::map<int, std::string>> uploads;  // parts by number, by the id of the upload
@@ -29,7 +29,7 @@ struct FakeS3 {
   size_t page_objects = 1000;                                 // of a list
   // Called before each request. If it returns an answer or an error, the request does not reach the store.
   std::function<std::optional<absl::StatusOr<HttpResponse>>(const HttpRequest&)> before = nullptr;
-  // Called after each request with its answer, which it may replace: the request had its effect.
+  // Called after each request, which has had its effect, with the answer. It may replace the answer.
   std::function<absl::StatusOr<HttpResponse>(const HttpRequest&, HttpResponse)> after = nullptr;
 };
 
@@ -119,7 +119,7 @@ class FakeS3Transport final : public HttpTransport {
     return {.status = 206, .headers = {}, .body = found->second.substr(first, last - first + 1)};
   }
 
-  // `prefix` and tokens come encoded; the tests use none that change, except for slashes.
+  // `prefix` and tokens arrive encoded. In those of the tests, encoding changes only slashes.
   HttpResponse List(const std::string& path, std::map<std::string, std::string>& query) {
     std::string prefix = query["prefix"];
     for (size_t at = prefix.find("%2F"); at != std::string::npos; at = prefix.find("%2F")) prefix.replace(at, 3, "/");

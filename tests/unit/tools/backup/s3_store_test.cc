@@ -133,7 +133,7 @@ TEST_F(S3StoreTest, ReadsRangesUpToTheEnd) {
   EXPECT_EQ(*store_->Read("a", 10, 4), "");
   EXPECT_EQ(*store_->Read("a", 0, 0), "");
   EXPECT_EQ(store_->Read("b", 0, 4).status().code(), absl::StatusCode::kNotFound);
-  // A store without ranges sends everything.
+  // A store that does not support ranges sends the whole object.
   fake_.after = [](const HttpRequest&, HttpResponse) {
     return HttpResponse{.status = 200, .headers = {}, .body = "0123456789"};
   };
@@ -237,7 +237,7 @@ TEST_F(S3StoreTest, RequestsAreSignedAndErrorsHaveNoSecret) {
   EXPECT_THAT(authorization, AllOf(HasSubstr("Credential=ID/20130524/us-east-1/s3/aws4_request"),
                                    HasSubstr("SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token"),
                                    Not(HasSubstr(kSecretKey))));
-  // Some stores repeat what they were sent.
+  // Some stores repeat the request in their error.
   HttpResponse answer{.status = 403};
   answer.body = Cat("<Error><Code>", authorization, "</Code><Message>", kToken, kSecretKey, "</Message></Error>");
   FailFirst(1, "PUT", answer);

@@ -1,4 +1,4 @@
-// Tests that a backup appears only when it is complete, and never where something is already.
+// Tests that a backup appears only when it is complete, and never under a URL that already has objects.
 #include "tools/backup/write_backup.h"
 
 #include <xxhash.h>

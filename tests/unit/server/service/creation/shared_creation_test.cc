@@ -35,8 +35,8 @@ using testing::IsEmpty;
 
 const SlotRange kFirstHalf{.first = 0, .end = 2048};
 
-// Keeps settings in memory, and compares only dimensions. Not thread-safe, except as far as CollectionAdmin never calls
-// it from two threads in these tests.
+// Keeps settings in memory, and compares only dimensions. Not thread-safe: in these tests, CollectionAdmin never calls
+// it from two threads at a time.
 class FakeRegistry final : public store::SettingsRegistry {
  public:
   absl::Status Check(const SharedSettings& settings) const override {
@@ -65,7 +65,7 @@ class FakeRegistry final : public store::SettingsRegistry {
   int num_removals = 0;
 };
 
-// A server from start to end.
+// One run of a server, from its start to its end.
 struct SharingRun {
   SharingRun(const std::string& root, FakeRegistry* registry, store::StoreOptions options = {})
       : store(&devices, std::move(options)), admin(&store, &devices, &metrics, {root}) {
