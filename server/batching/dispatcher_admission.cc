@@ -23,7 +23,7 @@ absl::Status QueueFull(const std::string& message) {
 
 }  // namespace
 
-// Names the bound that the job would break.
+// Returns a text that names the limit that the job would exceed.
 std::string Dispatcher::ExceededBound(const engine::Job& job) const {
   if (queue_.num_jobs() >= options_.max_queue_jobs) {
     return absl::StrCat(queue_.num_jobs(), " requests wait, of at most ", options_.max_queue_jobs,
@@ -37,7 +37,7 @@ std::string Dispatcher::ExceededBound(const engine::Job& job) const {
                       " (batching.max_queue_bytes), and this one has ", job.bytes);
 }
 
-// Estimates, by the recent rate, how much work the busy lanes have left. Returns 0 while a lane is free.
+// Estimates from the recent rate how much work the busy lanes have left. Returns 0 while a lane is free.
 uint64_t Dispatcher::RemainingWork(absl::Time now) const {
   if (!free_lanes_.empty()) return 0;
   const double lane_rate = throughput_.PerSecond() / static_cast<double>(lane_loads_.size());
@@ -66,7 +66,7 @@ absl::Status Dispatcher::CheckQueueTime(const engine::Job& job, absl::Time now) 
   return absl::OkStatus();
 }
 
-// Decides whether the job may join the queue, and counts the rejection if not. An empty queue takes any job.
+// Decides whether the job may join the queue, and counts the rejection if not. An empty queue accepts any job.
 absl::Status Dispatcher::Admit(const engine::Job& job, absl::Time now) {
   if (queue_.empty()) return absl::OkStatus();
   if (absl::Status status = CheckQueueTime(job, now); !status.ok()) {

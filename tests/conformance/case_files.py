@@ -14,12 +14,12 @@ def read_data():
 
 
 def case_paths():
-    """Returns the files of the cases, by the method after which each is named."""
+    """Returns the files of the cases, by name without the suffix: a method or a subject."""
     return {path.stem: path for path in sorted((FOLDER / "cases").glob("*.json"))}
 
 
 def read_cases(path):
-    """Returns the cases of a file. Each case gets the file's method, and each step its own."""
+    """Returns the cases of a file, whose names must be distinct."""
     cases = json.loads(path.read_text(encoding="utf-8"))
     names = [case["name"] for case in cases]
     assert len(set(names)) == len(names), f"{path}: two cases have one name"
@@ -27,7 +27,7 @@ def read_cases(path):
 
 
 def steps_of(case, method):
-    """Returns the calls of a case: the case itself, then those of `then`."""
+    """Returns the calls of a case: the case itself, with `method` unless it names one, then those of `then`."""
     return [{"method": method, **case}, *case.get("then", [])]
 
 

@@ -27,7 +27,7 @@ def difference(method, expected, answer, transport="grpc"):
 
 
 def expected_error(error, transport):
-    """Returns the members to compare. Over HTTP those of `http` take the place of others; null compares nothing."""
+    """Returns the members to compare. Over HTTP, the members of `http` replace others; a null member is not compared."""
     members = {**error, **(error.get("http", {}) if transport == "http" else {})}
     return {name: value for name, value in members.items() if name != "http" and value is not None}
 
@@ -80,7 +80,7 @@ def without_empty_payloads(value):
 
 
 def bits(value, kind):
-    """Returns numbers as the text of their bits. A zero is a zero, whatever its sign."""
+    """Returns the bits of numbers as text. Both zeros, +0 and -0, give the same text."""
     if isinstance(value, list):
         return [bits(one, kind) for one in value]
     number = kind(value) + kind(0)

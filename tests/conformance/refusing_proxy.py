@@ -1,5 +1,5 @@
-"""A server that passes unary calls on to a maxsimd, and refuses as many calls as a case says. So a test sees how a
-client retries: how often, and after which time."""
+"""A server that passes unary calls on to a maxsimd, and refuses as many calls as a case says. So a test sees how
+often a client retries, and after which time."""
 
 import concurrent.futures
 import http.server
@@ -13,7 +13,7 @@ import grpc
 import wire_details
 
 HTTP_STATUS = {"UNAVAILABLE": 503, "RESOURCE_EXHAUSTED": 429, "INVALID_ARGUMENT": 400, "INTERNAL": 500}
-# The ends of gRPC's and HTTP's paths of a method.
+# For each method, the ends of its gRPC path and of its HTTP path.
 PATHS = {
     "rerank": ("/Rerank", "/rerank"),
     "explain": ("/Explain", "/explain"),

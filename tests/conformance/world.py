@@ -1,4 +1,4 @@
-"""The servers that every driver is tested with, their collections, and the encoder of their texts."""
+"""The servers with which every driver is tested, their collections, and the encoder for their texts."""
 
 import json
 import pathlib
@@ -59,7 +59,7 @@ class WordEncoder:
 class World:
     """Servers, by the names that cases use:
 
-    plain     needs no token and speaks plain text
+    plain     needs neither a token nor TLS
     secure    speaks TLS and needs the tokens of TOKENS; holds only the collection "passages"
     refusing  passes calls on to `plain`, and refuses those that a case says (refusing_proxy.py)
     closed    an address at which no server listens

@@ -1,5 +1,5 @@
-"""Tests that the programs read what earlier versions wrote (data/), that an upgrade gives what is written today, and
-that files of later versions are refused with their names and versions.
+"""Tests that the programs read what earlier versions wrote (data/), that an upgraded collection equals one that today's
+programs write, and that errors about files of later versions name the files and the versions.
 
 formats_test.py PROGRAMS
 """
@@ -24,7 +24,7 @@ DATA = pathlib.Path(__file__).resolve().parent / "data"
 PROGRAMS = pathlib.Path(sys.argv.pop(1)) if __name__ == "__main__" else pathlib.Path()
 READY_LIMIT_S = 120
 
-# The options of the build that writes today what each collection holds.
+# For each collection, the options with which today's build writes the same collection.
 BUILDS = {
     "manifest-1": ["--storage", "f16"],
     "manifest-1-i8": ["--storage", "i8", "--seed", "7"],
@@ -32,7 +32,7 @@ BUILDS = {
     "manifest-3": ["--storage", "f16", "--codes", "2"],
     "manifest-4": ["--storage", "f16", "--codes", "1", "--fields", FIELDS],
 }
-# What `maxsim-shard upgrade` prints about each.
+# For each collection, the output of `maxsim-shard upgrade`.
 LISTED = {
     "manifest-1": ["manifest  version 1", "shards    version 1"],
     "manifest-1-i8": ["manifest  version 1", "shards    version 1"],
@@ -134,7 +134,7 @@ class FormatsTest(unittest.TestCase):
         return done.stdout
 
     def build(self, documents, options, **kind):
-        """Builds today's collection of the same name from documents. Returns its folder."""
+        """Builds a collection "old" from documents with today's programs. Returns its folder, or that of its first partition."""
         folder = self.work / f"built-{time.monotonic_ns()}"
         arguments = write_input(self.work, documents, **kind)
         self.must("build", *arguments, "--output", folder, "--name", "old", "--quiet", *options)

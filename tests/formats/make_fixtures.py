@@ -14,7 +14,7 @@ manifest-3                 by `CollectionWriter` of commit feae19b1b, the first 
 manifest-4                 by `CollectionWriter` of commit cf246c54c, the first one with fields
 log-1                      by `write_log` below, in the layout of commit dc29d9312 (collection/log), before the first
                            change of the log's format
-log-2                      the same for logs that follow a stream, in the layout of commit dddf486d0
+log-2                      like log-1, for a log that follows a stream, in the layout of commit dddf486d0
 """
 
 import json
@@ -141,7 +141,7 @@ class Database:
             self._run(f"--column_family={family}", "put", key.decode(), "")
 
     def close(self):
-        """Removes what a database need not have: texts for people, and a copy of the options."""
+        """Removes files that a database does not need: texts for people, and a copy of the options."""
         for file in self.path.iterdir():
             if file.name.startswith(("LOG", "OPTIONS", "LOCK")):
                 file.unlink()

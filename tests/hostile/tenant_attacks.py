@@ -1,5 +1,5 @@
-"""Random calls of a tenant who tries to read, count, change or notice documents of others: every call of gRPC, and the
-paths of HTTP."""
+"""Random calls of a tenant that tries to read, count, change or detect documents of other tenants: every gRPC call, and
+the HTTP paths."""
 
 import json
 
@@ -54,7 +54,7 @@ class Attacks:
         if self._some(0.5):
             request.filter_text = self.chooser.choice(FILTERS)
         if self._some(0.2):
-            # A tenant that sends its own `visible` must not see more by it.
+            # A tenant that sends its own `visible` must not see more documents because of it.
             wider = request.visible.any_of.filters
             wider.add().exists = self.chooser.choice(["owner", "secret", "year"])
             wider.add().negation.exists = "owner"
@@ -141,7 +141,7 @@ class Attacks:
         return "Documents", self.chooser.choice(["Upsert", "UpsertStream"]), request
 
     def steal_id(self):
-        """Writes a document of the attacker under an id of somebody else. Only for a world with others."""
+        """Writes a document of the attacker under the id of another tenant's document. Only for a world with others."""
         document = self.document()
         document.string_id = self.chooser.choice(OTHER_IDS)
         return "Documents", self.chooser.choice(["Upsert", "UpsertStream"]), client.upsert_request("docs", [document])

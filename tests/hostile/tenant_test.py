@@ -122,7 +122,7 @@ class Attack:
         self.counts, self.codes = collections.Counter(), collections.Counter()
 
     def send(self):
-        """Sends one call to the same role of both worlds, and compares what the attacker is told."""
+        """Sends one call to the same role of both worlds, and compares the answers that the attacker gets."""
         role = self.chooser.choice(ROLES)
         if self.chooser.random() < 0.01:
             call = self.attacks.steal_id()
@@ -132,7 +132,7 @@ class Attack:
             call = self.attacks.next()
             answer = answer_of(self.with_others.roles[role], call)
             alone = answer_of(self.alone.roles[role], call)
-            # A router may rank documents of equal scores in another order, because it goes by the groups' sequences.
+            # A router may rank documents of equal scores in another order, because it orders them by the groups' sequences.
             if answer.text != alone.text and answer.has_ties and role == "router":
                 self.counts["equal scores"] += 1
             else:

@@ -1,6 +1,6 @@
-"""Two worlds for an attacker who is a tenant. In one, a victim and others have documents beside the attacker's in the
-same collection, and a collection of their own. In the other there is nobody but the attacker. What the attacker is
-told must be the same in both, or else it can tell something about the others.
+"""Two worlds for an attacker that is a tenant. In one, a victim and other tenants have documents in the attacker's
+collection, and a collection of their own. In the other, only the attacker has documents. The attacker must get the same
+answers in both: any difference would reveal something about the other tenants.
 
 Each world has a server and a router over two groups of servers.
 """
@@ -23,8 +23,8 @@ ATTACKER, VICTIM, OPERATOR = "token-of-mallory", "token-of-victim", "token-of-th
 TOKENS = f"""{ATTACKER} {{"tenant": "mallory", "collections": ["docs"], "filter": "owner = \\"mallory\\""}}
 {VICTIM} {{"tenant": "victim", "filter": "owner = \\"victim\\""}}
 """
-# In the payload of each document that is not the attacker's. The attacker never sends it, so an answer that has it
-# shows a stolen document.
+# The payload of each document that is not the attacker's contains this secret. The attacker never sends it, so an
+# answer that contains it comes from another tenant's document.
 SECRET = "zq7-secret-"
 OWN_IDS = [f"m-{number}" for number in range(60)]
 OTHER_IDS = [f"v-{number}" for number in range(40)]  # of the victim, or of documents without an owner
@@ -90,7 +90,7 @@ class World:
         self._fill(chooser)
 
     def _fill(self, chooser):
-        """Writes the attacker's documents, and those of others between them if there are others."""
+        """Writes the attacker's documents, and in a world with others their documents in between."""
         own = [client.document(id, rows_of(index), own_payload(chooser)) for index, id in enumerate(OWN_IDS[:40])]
         others = []
         for index, id in enumerate(OTHER_IDS):

@@ -1,9 +1,8 @@
 """Random requests with filters, groups, pages and lists to a single server and to a router, and the answers that they
 must have.
 
-A server's ranking of the whole collection, without a filter, says the score and the place of every document. From it
-and from the oracle's payloads follows, bit for bit, what the server must answer to any other request for the same
-query. The rankings themselves are compared with the oracle's exact scores, and the router's with the single server's.
+A server's ranking of the whole collection, without a filter, has the score and the place of every document. This ranking
+and the oracle's payloads determine, bit for bit, what the server must answer to any other request for the same query. The rankings themselves are compared with the oracle's exact scores, and the router's with the single server's.
 """
 
 import bisect
@@ -24,7 +23,7 @@ SINGLE, ROUTER = "the single server", "the router"
 
 
 class Ranking:
-    """A query, and the ranking of the whole collection for it, by server: ids, and scores in FP32."""
+    """A query, and a server's ranking of the whole collection for it: ids, and scores in FP32."""
 
     def __init__(self, rows, ids, scores):
         self.rows, self.ids, self.scores = rows, ids, scores

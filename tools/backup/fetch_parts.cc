@@ -80,7 +80,7 @@ class Fetcher {
     return (*output)->Commit();
   }
 
-  // Reports progress. Ends all threads soon after one has failed.
+  // Reports progress. Returns an error if any thread has failed, so that all threads end soon.
   absl::Status Count(size_t num_bytes) {
     const MutexLock lock(&mutex_);
     num_bytes_ += num_bytes;

@@ -62,7 +62,7 @@ absl::StatusOr<RestoredBackup> Restore(ObjectStore& store, const RestoreOptions&
   absl::Status status = CheckDisk(collection::ParentOf(options.output), backup->num_bytes());
   if (!status.ok()) return status;
 
-  // The destructors of both folders remove what is in them.
+  // The destructors of `fetched` and `made` remove their folders, unless Publish has succeeded.
   const absl::StatusOr<std::unique_ptr<NewFolder>> fetched = NewFolder::Begin(options.output);
   if (!fetched.ok()) return fetched.status();
   const absl::StatusOr<std::unique_ptr<NewFolder>> made = NewFolder::Begin(options.output);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr absl::Duration kReportInterval = absl::Seconds(5);
 
-// Prints how much is fetched, from time to time. Returns CANCELLED if the restore must end (Interrupted).
+// Prints from time to time how much has been fetched. Returns CANCELLED if the restore must end (Interrupted).
 class FetchReport {
  public:
   explicit FetchReport(bool quiet) : quiet_(quiet) {}

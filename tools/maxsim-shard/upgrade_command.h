@@ -15,8 +15,8 @@ struct UpgradeArguments {
 // Adds the flags of the command to `app`; parsing fills `arguments`, which must outlive `app`.
 void AddUpgrade(CLI::App& app, UpgradeArguments& arguments);
 
-// Upgrades the files of earlier versions, or with `check` only says which there are. Returns the exit code: with
-// `check`, kExitFailed if there is something to upgrade.
+// Upgrades the files of earlier versions; with `check`, only prints the versions. Returns the exit code: with `check`,
+// kExitFailed if there is something to upgrade.
 int RunUpgrade(const UpgradeArguments& arguments);
 
 }  // namespace maxsim::shard_tool

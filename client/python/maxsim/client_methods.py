@@ -299,8 +299,8 @@ class ClientMethods(
         min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> ExplanationT:
-        """Returns the similarity of each token of the query with each token of one document, from which follows why the
-        document has its score. `query`, `weights` and `min_sequence` are those of `rerank`.
+        """Returns the similarity of each token of the query with each token of one document. These explain the
+        document's score. `query`, `weights` and `min_sequence` are those of `rerank`.
 
         NotFound: the collection does not hold the id. InvalidArgument: query and document have more than 1,048,576
         similarities. ResourceExhausted, with `retry_after`: the server is busy with other calls of this kind."""

@@ -81,8 +81,8 @@ class Ranking(Sequence[Document]):
     without a collection. `unavailable` is the number of candidates that were not scored because the server has lost
     their device or, if it is a router, does not reach the servers that hold them; `unavailable_groups` names the groups
     of servers that it does not reach, and is empty for tenants. `query_tokens` are the query's tokens as text, if the
-    query is a text, alignments is True and the encoder reports them. `sequence` is the number of the last write to a live collection that the answer reflects,
-    and 0 for other collections. `query_truncated`: the server's encoder cut off the end of the query's text. Not all
+    query is a text, alignments is True and the encoder reports them. `sequence` is the number of the last write to a
+    live collection that the answer reflects, and 0 for other collections. `query_truncated`: the server's encoder cut off the end of the query's text. Not all
     encoders report this. `refinement` describes the scan of the collection's codes that selected documents, and says
     whether the ranking is proven. It is None if every candidate was scored."""
 
@@ -182,10 +182,10 @@ class Explanation:
     """Why a document has its score.
 
     `similarities` [query tokens, document tokens] are the inner products, before weights. `score` is the sum of each
-    query token's largest one, times the token's weight. `query_tokens` and `document_tokens` are the tokens as text. `query_tokens` is empty
-    unless the query is a text and the encoder reports its tokens, and `document_tokens` is empty unless the document's
-    payload has a list `tokens` with one text per token. `generation` and `query_truncated` are those of a
-    Ranking."""
+    query token's largest one, times the token's weight. `query_tokens` and `document_tokens` are the tokens as text.
+    `query_tokens` is empty unless the query is a text and the encoder reports its tokens, and `document_tokens` is
+    empty unless the document's payload has a list `tokens` with one text per token. `generation` and `query_truncated`
+    are those of a Ranking."""
 
     score: float
     similarities: npt.NDArray[np.float64] = dataclasses.field(compare=False)
@@ -196,7 +196,8 @@ class Explanation:
 
     @property
     def matches(self) -> npt.NDArray[np.int64]:
-        """The index of the best document token of each query token, int64 [query tokens]; the lowest of equal ones."""
+        """The index of the best document token of each query token, int64 [query tokens]. If several are equally good,
+        the lowest index."""
         return np.array(np.argmax(self.similarities, axis=1), np.int64)
 
 

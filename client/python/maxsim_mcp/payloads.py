@@ -7,13 +7,13 @@ from typing import Any
 
 from . import limits
 
-# A list with the text of each token, which the tool `explain` uses. Too long to show.
+# The member with the text of each token, for the tool `explain`. It is too long to show in an excerpt.
 _TOKENS = "tokens"
 
 
 def excerpt(payload: Any, title_key: str, text_key: str, max_text_chars: int) -> dict[str, Any]:
-    """Returns `title`, `text` (with `text_cut`, if it goes on), and other members as `fields` (with the number of
-    `fields_left_out`). Strings are cut, and long or nested values shortened or left out."""
+    """Returns a dict with `title`, `text` (and `text_cut` if it was cut), and other members in `fields` (and the number
+    of others in `fields_left_out`). Long strings are cut. Other long values and nested values are left out."""
     if not isinstance(payload, Mapping):
         return {}
     found: dict[str, Any] = {}
@@ -45,12 +45,12 @@ def excerpt(payload: Any, title_key: str, text_key: str, max_text_chars: int) ->
 
 
 def cut(text: str, most: int) -> str:
-    """Returns at most `most` characters of a text. If it is cut, the last one is an ellipsis."""
+    """Returns a text of at most `most` characters. A longer text is cut, and ends with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _shortened(value: Any) -> Any:
-    """Returns a value that is short enough to show, or None."""
+    """Returns the value, or a shorter form of it, or None if it cannot be shown."""
     if isinstance(value, str):
         return cut(value, limits.MAX_VALUE_CHARS)
     if isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < 2**64):

@@ -31,7 +31,7 @@ _RESULTS = {"search": schemas.SEARCH_RESULT, "explain": schemas.EXPLAIN_RESULT, 
 
 
 def make_server(client: maxsim.AsyncClient, settings: Settings) -> Server[Any]:
-    """Returns an MCP server whose tools use `client`, which it closes at its end."""
+    """Returns an MCP server whose tools use `client`. The server closes the client when it ends."""
     tools = Tools(client, settings)
 
     @contextlib.asynccontextmanager

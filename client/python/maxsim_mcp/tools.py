@@ -1,4 +1,4 @@
-"""The three tools: search, explain and list. Each returns text for a reader and the same as structured content."""
+"""The three tools: search, explain and list. Each returns text for a reader, and the same facts as structured content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
 class Settings:
     """What the tools need to know about the collections.
 
-    `collection` is the one that is used if a call names none; if it is None, calls must name one. `title_key` and
+    `collection` is used if a call names none; if it is None, calls must name one. `title_key` and
     `text_key` are the payload's members that hold a document's title and text. If `payload_fields` has names, only
     these members of payloads are read from the server."""
 
@@ -35,7 +35,8 @@ class Settings:
 
 
 class Tools:
-    """The tools over one client, which must stay open. Belongs to the client's event loop."""
+    """The tools, which call the server through `client`. The caller owns the client, and must keep it open. Use this
+    object only in the client's event loop."""
 
     def __init__(self, client: maxsim.AsyncClient, settings: Settings) -> None:
         self._client = client

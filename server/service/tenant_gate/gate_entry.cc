@@ -92,7 +92,7 @@ void CountTenantCall(const Tenant& tenant, const absl::Status& status, Metrics& 
 
 absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::string_view collection,
                        ErrorSource source) {
-  // The error of the store lists the other collections, that of a router may name a group.
+  // The store's error lists the other collections, and a router's may name a group.
   const bool may_name_others = !tenant.collections().empty() || source == ErrorSource::kRouter;
   if (absl::IsNotFound(status) && may_name_others && client::ReasonOf(status).empty()) {
     return absl::NotFoundError(Cat("no collection ", Quote(collection), ", or no document of that id in it"));

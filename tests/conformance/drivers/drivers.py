@@ -10,8 +10,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 @dataclasses.dataclass(frozen=True)
 class Driver:
-    """`command` is followed by the servers' addresses. A `transport` of "http" reads the names of an error's fields as
-    the HTTP API has them."""
+    """The runner appends the servers' addresses to `command`. With the `transport` "http", it expects the names that the
+    HTTP API has for the fields of errors."""
 
     name: str
     command: list
@@ -29,7 +29,7 @@ OVER_HTTP = {"http", "typescript"}
 
 
 def choose(names):
-    """Returns the drivers of --driver, or those that need no program if there is none."""
+    """Returns the drivers that --driver options name. Without such an option, returns the drivers that are scripts."""
     chosen = []
     for given in names or SCRIPTS:
         name, _, program = given.partition("=")

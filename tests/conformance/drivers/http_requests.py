@@ -1,4 +1,4 @@
-"""Runs the calls of the conformance suite with plain HTTP requests, which are what a client over HTTP sends
+"""Runs the calls of the conformance suite with plain HTTP requests, like those that a client over HTTP sends
 (docs/internals/conformance.md).
 
 python http_requests.py SERVER=GRPC_ADDRESS,HTTP_URL...
