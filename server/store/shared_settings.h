@@ -14,7 +14,7 @@ namespace maxsim::store {
 
 // The settings of one collection.
 struct SharedSettings {
-  // Servers share all of these except created_by and partition, which differ from server to server.
+  // Servers share all options except created_by and partition, which differ from server to server.
   collection::CreateOptions options;
   // A server that learns of the collection uses these two. Servers may differ in them.
   Residency residency = Residency::kAuto;

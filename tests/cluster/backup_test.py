@@ -3,8 +3,8 @@
     backup_test.py FOLDER_OF_THE_PROGRAMS --moto PYTHON [--writes 400] [--seed S]
 
 Two groups of servers, and one server that holds everything, follow a stream of NATS JetStream. PYTHON is that of an
-environment with moto, whose server plays S3. `maxsim-shard restore` makes a whole collection and three partitions from a
-backup, and a second cluster serves them. It must answer with the same bits as the original servers: at once if the
+environment with moto, whose server plays S3. `maxsim-shard restore` makes a whole collection and three partitions from
+a backup, and a second cluster serves them. It must answer with the same bits as the original servers: at once if the
 backup was made while no client wrote, and otherwise once it has applied the rest of the stream. Incomplete or damaged
 backups are never restored, and no output contains a secret.
 """

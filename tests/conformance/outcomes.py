@@ -27,7 +27,7 @@ def difference(method, expected, answer, transport="grpc"):
 
 
 def expected_error(error, transport):
-    """Returns the members to compare. Over HTTP, the members of `http` replace others; a null member is not compared."""
+    """Returns the members to compare. Over HTTP, the members of `http` replace others. Null is not compared."""
     members = {**error, **(error.get("http", {}) if transport == "http" else {})}
     return {name: value for name, value in members.items() if name != "http" and value is not None}
 

@@ -134,7 +134,7 @@ class FormatsTest(unittest.TestCase):
         return done.stdout
 
     def build(self, documents, options, **kind):
-        """Builds a collection "old" from documents with today's programs. Returns its folder, or that of its first partition."""
+        """Builds a collection "old" with today's programs. Returns its folder, or that of its first partition."""
         folder = self.work / f"built-{time.monotonic_ns()}"
         arguments = write_input(self.work, documents, **kind)
         self.must("build", *arguments, "--output", folder, "--name", "old", "--quiet", *options)

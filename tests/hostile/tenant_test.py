@@ -132,7 +132,7 @@ class Attack:
             call = self.attacks.next()
             answer = answer_of(self.with_others.roles[role], call)
             alone = answer_of(self.alone.roles[role], call)
-            # A router may rank documents of equal scores in another order, because it orders them by the groups' sequences.
+            # A router may rank documents of equal scores in another order, because it uses the groups' sequences.
             if answer.text != alone.text and answer.has_ties and role == "router":
                 self.counts["equal scores"] += 1
             else:

@@ -1,8 +1,9 @@
 """Random requests with filters, groups, pages and lists to a single server and to a router, and the answers that they
 must have.
 
-A server's ranking of the whole collection, without a filter, has the score and the place of every document. This ranking
-and the oracle's payloads determine, bit for bit, what the server must answer to any other request for the same query. The rankings themselves are compared with the oracle's exact scores, and the router's with the single server's.
+A server's ranking of the whole collection, without a filter, has the score and the place of every document. This
+ranking and the oracle's payloads determine, bit for bit, what the server must answer to any other request for the same
+query. The rankings themselves are compared with the oracle's exact scores, and the router's with the single server's.
 """
 
 import bisect

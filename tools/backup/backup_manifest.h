@@ -1,5 +1,5 @@
-// The object manifest.json of a backup, which lists what the backup contains. It is written last: until it exists, the
-// backup does not count as one. Its format is in docs/reference/formats.md.
+// The object manifest.json of a backup, which lists what the backup contains. It is written last: a backup without it
+// is incomplete, and cannot be restored. Its format is in docs/reference/formats.md.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,7 @@ struct BackupManifest {
   uint64_t num_bytes() const;
 };
 
-// Returns the key of a part's file. `part` is the index of the part, `path` that of BackupFile.
+// Returns the key of a part's file. `part` is the index of the part, and `path` is BackupFile::path.
 std::string KeyOf(std::string_view id, size_t part, std::string_view path);
 
 // Returns the slots that the parts have together. FAILED_PRECONDITION if there is a gap between them, or no part.

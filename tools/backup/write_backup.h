@@ -40,8 +40,8 @@ class PartWriter {
   // Takes the next bytes of the file. Returns INTERNAL if no file is open, or if the bytes are none or more than the
   // file lacks. Returns DATA_LOSS if the complete file does not have its checksum. Other errors are those of the store.
   absl::Status TakeData(std::string_view bytes);
-  // Returns the files. Call it once, when the server has sent all messages. Returns DATA_LOSS if bytes of a file, a
-  // file, or collection.json are missing.
+  // Returns the files. Call it once, when the server has sent all messages. Returns DATA_LOSS if the last file is
+  // incomplete, if the files together have fewer bytes than announced, or if there is no collection.json.
   absl::StatusOr<std::vector<BackupFile>> End();
 
  private:

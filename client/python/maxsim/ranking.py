@@ -82,9 +82,9 @@ class Ranking(Sequence[Document]):
     their device or, if it is a router, does not reach the servers that hold them; `unavailable_groups` names the groups
     of servers that it does not reach, and is empty for tenants. `query_tokens` are the query's tokens as text, if the
     query is a text, alignments is True and the encoder reports them. `sequence` is the number of the last write to a
-    live collection that the answer reflects, and 0 for other collections. `query_truncated`: the server's encoder cut off the end of the query's text. Not all
-    encoders report this. `refinement` describes the scan of the collection's codes that selected documents, and says
-    whether the ranking is proven. It is None if every candidate was scored."""
+    live collection that the answer reflects, and 0 for other collections. `query_truncated`: the server's encoder cut
+    off the end of the query's text. Not all encoders report this. `refinement` describes the scan of the collection's
+    codes that selected documents, and says whether the ranking is proven. It is None if every candidate was scored."""
 
     documents: list[Document]
     missing: list[Id] = dataclasses.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The three tools: search, explain and list. Each returns text for a reader, and the same facts as structured content."""
+"""The three tools: search, explain and list. Each returns its result as text and as structured content."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 @dataclasses.dataclass(frozen=True)
 class Driver:
-    """The runner appends the servers' addresses to `command`. With the `transport` "http", it expects the names that the
-    HTTP API has for the fields of errors."""
+    """The runner appends the servers' addresses to `command`. With the `transport` "http", it expects the names that
+    the HTTP API has for the fields of errors."""
 
     name: str
     command: list

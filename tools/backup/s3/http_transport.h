@@ -33,7 +33,7 @@ class HttpTransport {
   virtual ~HttpTransport() = default;
   // Sends a request, and waits for the whole response. Does not follow redirects. Returns UNAVAILABLE if the connection
   // cannot be made or breaks, or if the other side is silent for too long; FAILED_PRECONDITION if its certificate is
-  // not trusted; or if no certificate can be read from the CA file; DATA_LOSS if the response is longer than
+  // not trusted, or if no certificate can be read from the CA file; DATA_LOSS if the response is longer than
   // max_response_bytes. Errors contain nothing of the request except its method, so they reveal no secret.
   virtual absl::StatusOr<HttpResponse> Send(const HttpRequest& request) = 0;
 };

@@ -13,8 +13,9 @@
 
 namespace maxsim::backup {
 
-// An object that is being written. Not thread-safe. Unless Finish has succeeded, the destructor aborts the upload. Then
-// no object exists, except that one may exist if an error of Finish hides that the store has completed it.
+// An object that is being written. Not thread-safe. Unless Finish has succeeded, the destructor aborts the upload, and
+// ignores errors. If Finish was not called, there is then no object. If Finish failed, there may be one, because the
+// store may have completed the upload before the error.
 class ObjectUpload {
  public:
   virtual ~ObjectUpload() = default;
