@@ -29,8 +29,8 @@ absl::Status CheckFileFormat(const Folder& folder, const std::string& name, std:
   return status.ok() ? status : Prefix(Cat(file->path(), ": "), status);
 }
 
-// Checks the files of one kind, which have had only one version, and adds it to `formats`. Adds nothing if there are no
-// files.
+// Checks the files of one kind, which has had only one version, and adds the kind to `formats`. Adds nothing if there
+// are no files.
 absl::Status AddFiles(const Folder& folder, std::string_view kind, const std::vector<std::string>& names,
                       std::string_view format, std::string_view version, std::vector<FormatInUse>* formats) {
   if (names.empty()) return absl::OkStatus();

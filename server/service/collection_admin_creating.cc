@@ -66,8 +66,8 @@ class CollectionAdmin::Creating {
   const std::string name_;
 };
 
-// If `is_new`, creates the collection in its folder. Then loads it and adds it to the list of created collections.
-// After an error, removes a new folder again, which has no data yet.
+// If `is_new`, creates the collection in its folder. Then adds it to the list of created collections, and loads it.
+// After an error, removes it from the list, and removes a new folder, which has no data yet.
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::MakeAndLoad(const store::SharedSettings& settings,
                                                                 const Allowed& folder, bool is_new, bool any_slots,
                                                                 const StopSignal* stop) {

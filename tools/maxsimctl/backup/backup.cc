@@ -39,7 +39,8 @@ SnapshotServer ServerAt(const std::string& address, client::Client& client, cons
 absl::StatusOr<std::vector<SnapshotServer>> ServersOfCluster(const std::string& name, cluster::Servers& servers) {
   const absl::StatusOr<cluster::ClusterState> state = servers.Read(name);
   if (!state.ok()) return state.status();
-  // A server that is not ready accepts no writes: it may lack some that it cannot get from the stream.
+  // Reads only from servers that are ready. Another one may take no writes, and lack some that it cannot get from the
+  // stream.
   const auto sources = cluster::ChooseSources(*state, "", collection::SlotRange(),
                                               [](const cluster::ReplicaState& replica) { return replica.is_ready; });
   if (!sources.has_value()) {
