@@ -84,7 +84,7 @@ def wait_for(server, name=NAME):
 
     def serves():
         info = server.info(name)
-        return info is not None and not info.live.error
+        return info is not None and info.HasField("live") and not info.error and not info.live.error
 
     eventually(serves, lambda: f"the server serves {name}: {server.info(name)}\n{server.log_end(2000)}")
     return server.info(name)
@@ -106,7 +106,7 @@ def wait_for_document(server, id, payload):
 def settings_of(world):
     """Returns the value of the collection's key, or None."""
     answer = world.nats.ask(f"STREAM.MSG.GET.KV_{BUCKET}", json.dumps({"last_by_subj": f"$KV.{BUCKET}.{KEY}"}).encode())
-    if "error" in answer or "hdrs" in answer["message"]:
+    if "error" in answer or b"KV-Operation" in base64.b64decode(answer["message"].get("hdrs", "")):
         return None
     return json.loads(base64.b64decode(answer["message"]["data"]))
 
