@@ -175,8 +175,8 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::
     if (absl::IsAlreadyExists(status)) before.Update(status);
     if (!status.ok() && !absl::IsAlreadyExists(status)) return status;
   }
-  if (!has_done) return before;
-  return InfoOf(request.name());
+  // If no server was asked, because the router knows none yet, `before` is OK and must not become the result.
+  return has_done || before.ok() ? InfoOf(request.name()) : before;
 }
 
 // A router always removes the settings: the collection is unloaded from all servers, so none may create it again.
@@ -261,7 +261,8 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
   // From here on requests name the new generation.
   membership_->Refresh();
   if (status = reload_while([](const Reloading&) { return true; }); !status.ok()) return status;
-  if (away.ok()) return has_reloaded ? InfoOf(name) : without;
+  // If no server was asked, because the router knows none yet, `without` is OK and must not become the result.
+  if (away.ok()) return has_reloaded || without.ok() ? InfoOf(name) : without;
   membership_->Refresh();
   return client::WithAddition(away,
                               "; all servers that answer have been reloaded, and this one loads the published "
