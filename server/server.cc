@@ -43,6 +43,10 @@ constexpr size_t kTrimAboveBytes = size_t{256} << 20;
 constexpr absl::Duration kProbeInterval = absl::Seconds(1);
 constexpr absl::Duration kProbeTime = absl::Seconds(1);
 
+service::ErrorSource ErrorSourceOf(const config::Config& config) {
+  return cluster::IsRouter(config.cluster) ? service::ErrorSource::kRouter : service::ErrorSource::kServer;
+}
+
 rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, service::TenantQuestions* questions,
                                                      const service::Authenticator* authenticator, Metrics* metrics,
                                                      service::CallTracker* calls, const tracing::Tracer* tracer,
@@ -53,19 +57,15 @@ rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, service::Tenant
           .metrics = metrics,
           .calls = calls,
           .info =
-              [role](const service::Caller& caller) {
+              [role, source = ErrorSourceOf(config)](const service::Caller& caller) {
                 v1::GetInfoResponse info = role->Info();
-                service::HideFromTenant(caller, info);
+                service::HideFromTenant(caller, source, info);
                 return info;
               },
           .stream_in_flight = config.grpc.stream_in_flight,
           .max_unread_answer_bytes = config.grpc.max_unread_answer_bytes,
           .client_key = config.client_key,
           .tracer = tracer};
-}
-
-service::ErrorSource ErrorSourceOf(const config::Config& config) {
-  return cluster::IsRouter(config.cluster) ? service::ErrorSource::kRouter : service::ErrorSource::kServer;
 }
 
 // Returns the services that reflection lists in addition to those that every server has.
@@ -195,6 +195,7 @@ absl::Status Server::OpenPorts() {
                                .explain = &questions_,
                                .documents = &documents_,
                                .collections = &role_->collections(),
+                               .error_source = ErrorSourceOf(config_),
                                .worker = config_.admin.enabled ? worker_.get() : nullptr,
                                .accepts_changes = [this] { return admin_.CheckAccepted(); },
                                .authenticator = &authenticator_,

@@ -23,7 +23,7 @@ absl::Status Access::CheckServerFacts(const Request& request) const {
 
 std::vector<v1::CollectionInfo> Access::CollectionsFor(const Request& request, const service::Caller& caller) const {
   std::vector<v1::CollectionInfo> collections = collections_->List();
-  service::HideFromTenant(caller, collections);
+  service::HideFromTenant(caller, source_, collections);
   if (!authenticator_->Check(request.authorization, service::Scope::kAdmin).ok()) {
     for (v1::CollectionInfo& info : collections) service::HideFolders(info);
   }

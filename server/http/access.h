@@ -11,16 +11,20 @@
 #include "server/http/transport/transport.h"
 #include "server/service/api.h"
 #include "server/service/call/auth.h"
+#include "server/service/tenant_gate/error_source.h"
 
 namespace maxsim::http {
 
 // Thread-safe.
 class Access {
  public:
-  // Both must outlive the object.
+  // `authenticator` and `collections` must outlive the object. `source` says whether `collections` is a router's.
   Access(BrowserGuard browser_guard, const service::Authenticator* authenticator,
-         const service::CollectionApi* collections)
-      : browser_guard_(std::move(browser_guard)), authenticator_(authenticator), collections_(collections) {}
+         const service::CollectionApi* collections, service::ErrorSource source)
+      : browser_guard_(std::move(browser_guard)),
+        authenticator_(authenticator),
+        collections_(collections),
+        source_(source) {}
 
   // Returns the caller of a request that tenants may make, too, by its token. If no token is needed, checks instead
   // that the request does not come from a web page of another site.
@@ -43,6 +47,7 @@ class Access {
   const BrowserGuard browser_guard_;
   const service::Authenticator* const authenticator_;
   const service::CollectionApi* const collections_;
+  const service::ErrorSource source_;
 };
 
 }  // namespace maxsim::http

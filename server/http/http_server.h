@@ -16,6 +16,7 @@
 #include "server/service/api.h"
 #include "server/service/call/auth.h"
 #include "server/service/call/worker.h"
+#include "server/service/tenant_gate/error_source.h"
 #include "server/tls/tls_certificates.h"
 #include "server/tracing/tracer.h"
 
@@ -51,6 +52,7 @@ struct HttpDependencies {
   service::ExplainApi* explain = nullptr;
   service::DocumentApi* documents = nullptr;
   service::CollectionApi* collections = nullptr;
+  service::ErrorSource error_source = service::ErrorSource::kRouter;  // tenants see less of a router's collections
   service::Worker* worker = nullptr;              // runs the changes of collections; if null, clients cannot make any
   std::function<absl::Status()> accepts_changes;  // OK, or why no change is accepted now; thread-safe
   const service::Authenticator* authenticator = nullptr;

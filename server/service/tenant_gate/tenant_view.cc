@@ -7,6 +7,15 @@
 namespace maxsim::service {
 namespace {
 
+constexpr char kPartlyUnavailable[] = "some documents cannot be reached at the moment";
+constexpr char kWritesDisturbed[] = "some servers of the cluster cannot apply writes at the moment";
+
+// Replaces the errors of a router's collection.
+void HideErrors(v1::CollectionInfo& info) {
+  if (!info.error().empty()) info.set_error(kPartlyUnavailable);
+  if (!info.live().error().empty()) info.mutable_live()->set_error(kWritesDisturbed);
+}
+
 // Returns the facts about a collection that a tenant with a filter may know. The fields are listed one by one, so that
 // a new field of the message stays hidden until it is added here.
 v1::CollectionInfo WithoutCounts(const v1::CollectionInfo& info) {
@@ -28,7 +37,7 @@ v1::CollectionInfo WithoutCounts(const v1::CollectionInfo& info) {
 
 }  // namespace
 
-void HideFromTenant(const Caller& caller, std::vector<v1::CollectionInfo>& collections) {
+void HideFromTenant(const Caller& caller, ErrorSource source, std::vector<v1::CollectionInfo>& collections) {
   if (!caller.is_known()) return collections.clear();
   const Tenant* const tenant = caller.tenant();
   if (tenant == nullptr) return;
@@ -36,16 +45,17 @@ void HideFromTenant(const Caller& caller, std::vector<v1::CollectionInfo>& colle
   collections.erase(std::remove_if(collections.begin(), collections.end(), is_hidden), collections.end());
   for (v1::CollectionInfo& info : collections) {
     if (info.live().has_layout()) info.mutable_live()->clear_layout();
+    if (source == ErrorSource::kRouter) HideErrors(info);
   }
   if (tenant->filter() == nullptr) return;
   for (v1::CollectionInfo& info : collections) info = WithoutCounts(info);
 }
 
-void HideFromTenant(const Caller& caller, v1::GetInfoResponse& info) {
+void HideFromTenant(const Caller& caller, ErrorSource source, v1::GetInfoResponse& info) {
   if (caller.is_known() && caller.tenant() == nullptr) return;
   std::vector<v1::CollectionInfo> collections(std::make_move_iterator(info.mutable_collections()->begin()),
                                               std::make_move_iterator(info.mutable_collections()->end()));
-  HideFromTenant(caller, collections);
+  HideFromTenant(caller, source, collections);
   info.clear_collections();
   for (v1::CollectionInfo& one : collections) *info.add_collections() = std::move(one);
   info.clear_devices();

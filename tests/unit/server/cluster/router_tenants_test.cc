@@ -13,6 +13,7 @@
 #include "server/service/rerank_front.h"
 #include "server/service/tenant_gate/tenant_documents.h"
 #include "server/service/tenant_gate/tenant_questions.h"
+#include "server/service/tenant_gate/tenant_view.h"
 #include "server/service/tenants/tenant_usage.h"
 #include "tests/unit/server/cluster/router_fixture.h"
 
@@ -137,12 +138,23 @@ class RouterTenantsTest : public RouterTest, public testing::WithParamInterface<
     tokens.set_data(std::string(8 * sizeof(float), '\0'));
   }
 
+  // Returns what GetInfo says about the collection to the caller.
+  v1::CollectionInfo InfoForCaller() const {
+    v1::GetInfoResponse info;
+    *info.add_collections() = (*membership_->view()->Find("c"))->info;
+    service::HideFromTenant(caller_, service::ErrorSource::kRouter, info);
+    return info.collections(0);
+  }
+
   // Expects an error that names no group and no address, neither in its message nor in its details.
   static void ExpectNoNames(const absl::Status& status) {
     EXPECT_FALSE(status.ok());
     std::string all(status.message());
     status.ForEachPayload([&](absl::string_view, const absl::Cord& payload) { all += std::string(payload); });
-    for (const char* name : {"g0", "g1", "10.0.0.7"}) EXPECT_THAT(all, Not(HasSubstr(name)));
+    ExpectNoNamesIn(all);
+  }
+  static void ExpectNoNamesIn(const std::string& text) {
+    for (const char* name : {"g0", "g1", "10.0.0.7"}) EXPECT_THAT(text, Not(HasSubstr(name)));
   }
 
   service::Caller caller_ = CallerOf(GetParam());
@@ -203,6 +215,31 @@ TEST_P(RouterTenantsTest, ABusyGroupIsNotNamedAndTheDelayStays) {
   EXPECT_TRUE(absl::IsResourceExhausted(busy)) << busy;
   EXPECT_TRUE(client::RetryAfter(busy).has_value());
   ExpectNoNames(busy);
+}
+
+TEST_P(RouterTenantsTest, GetInfoDoesNotNameTheLostGroupAndTheAddressOfNats) {
+  for (int group : {0, 1}) {
+    for (int index : {0, 1}) {
+      v1::CollectionInfo info = replica(group, index).said();
+      info.mutable_live()->set_error("NATS JetStream (nats.url nats://10.0.0.7:4222) has not answered yet");
+      replica(group, index).Say(info);
+    }
+  }
+  StartRouter();
+  for (int index : {0, 1}) replica(0, index).away = true;
+  ASSERT_TRUE(
+      Eventually([&] { return (*membership_->view()->Find("c"))->info.state() == v1::COLLECTION_STATE_PARTIAL; }));
+  const v1::CollectionInfo shown = InfoForCaller();
+  EXPECT_EQ(shown.name(), "c");
+  EXPECT_EQ(shown.state(), v1::COLLECTION_STATE_PARTIAL);
+  ExpectNoNamesIn(shown.ShortDebugString());
+  if (caller_.tenant()->filter() == nullptr) {
+    EXPECT_EQ(shown.error(), "some documents cannot be reached at the moment");
+    EXPECT_EQ(shown.live().error(), "some servers of the cluster cannot apply writes at the moment");
+  }
+  caller_ = service::Caller::Unrestricted();
+  EXPECT_THAT(InfoForCaller().error(), HasSubstr("group g0"));
+  EXPECT_THAT(InfoForCaller().live().error(), HasSubstr("10.0.0.7"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RouterTenantsTest,

@@ -50,6 +50,7 @@ class TwoCollections final : public service::CollectionApi {
     std::vector<v1::CollectionInfo> collections(2);
     collections[0].set_name("docs");
     collections[0].set_path("/srv/docs");
+    collections[0].set_error("group g1 does not answer");
     collections[1].set_name("secret");
     return collections;
   }
@@ -58,13 +59,13 @@ class TwoCollections final : public service::CollectionApi {
 class AccessTest : public testing::Test {
  protected:
   // Makes tokens for searching and for administration.
-  Access Make(const std::string& search_tokens) {
+  Access Make(const std::string& search_tokens, service::ErrorSource source = service::ErrorSource::kServer) {
     test::WriteFile(folder_ / "tokens", search_tokens);
     test::WriteFile(folder_ / "admin_tokens", "operator\n");
     authenticator_ = std::make_unique<service::Authenticator>(
         service::TokenFiles{.search = folder_ / "tokens", .admin = folder_ / "admin_tokens"});
     EXPECT_TRUE(authenticator_->Load().ok());
-    return Access(BrowserGuard("127.0.0.1", {}), authenticator_.get(), &collections_);
+    return Access(BrowserGuard("127.0.0.1", {}), authenticator_.get(), &collections_, source);
   }
 
   static Request With(const std::string& token) {
@@ -119,9 +120,20 @@ TEST_F(AccessTest, ATenantSeesItsCollectionsAndOnlyAdministratorsSeeFolders) {
   EXPECT_EQ(NamesFor(access, "unknown"), "UNAUTHENTICATED");
 }
 
+TEST_F(AccessTest, ATenantOfARouterSeesNoNamesOfGroupsInErrors) {
+  const Access access = Make(kTenantLine, service::ErrorSource::kRouter);
+  const auto error_for = [&](const std::string& token) {
+    const auto caller = access.Identify(With(token), service::Scope::kSearch);
+    EXPECT_TRUE(caller.ok()) << caller.status();
+    return access.CollectionsFor(With(token), *caller)[0].error();
+  };
+  EXPECT_EQ(error_for("acme"), "some documents cannot be reached at the moment");
+  EXPECT_EQ(error_for("plain"), "group g1 does not answer");
+}
+
 TEST_F(AccessTest, WithoutTokensEveryoneIsUnrestricted) {
   service::Authenticator open({});
-  const Access access(BrowserGuard("127.0.0.1", {"*"}), &open, &collections_);
+  const Access access(BrowserGuard("127.0.0.1", {"*"}), &open, &collections_, service::ErrorSource::kServer);
   const auto caller = access.Identify(With(""), service::Scope::kSearch);
   ASSERT_TRUE(caller.ok()) << caller.status();
   EXPECT_TRUE(caller->is_known());

@@ -218,7 +218,7 @@ TEST_F(TenantGateTest, OnlyCollectionsOfTheTenantAreListedAndWithoutCounts) {
   all[0].mutable_live()->mutable_layout()->add_owners()->set_group("g0");
   all[1].set_name("secret");
   std::vector<v1::CollectionInfo> shown = all;
-  HideFromTenant(CallerOf(kAcme), shown);
+  HideFromTenant(CallerOf(kAcme), ErrorSource::kServer, shown);
   ASSERT_EQ(shown.size(), 1u);
   EXPECT_EQ(shown[0].name(), "docs");
   EXPECT_EQ(shown[0].dim(), 16u);
@@ -226,14 +226,14 @@ TEST_F(TenantGateTest, OnlyCollectionsOfTheTenantAreListedAndWithoutCounts) {
   EXPECT_EQ(shown[0].live().sequence(), 0u);
   EXPECT_EQ(shown[0].live().log(), "local");
   shown = all;
-  HideFromTenant(CallerOf(R"({"tenant": "a", "collections": ["docs"]})"), shown);
+  HideFromTenant(CallerOf(R"({"tenant": "a", "collections": ["docs"]})"), ErrorSource::kServer, shown);
   EXPECT_EQ(shown[0].num_documents(), 5u);
   EXPECT_FALSE(shown[0].live().has_layout());
   shown = all;
-  HideFromTenant(Caller(), shown);
+  HideFromTenant(Caller(), ErrorSource::kServer, shown);
   EXPECT_TRUE(shown.empty());
   shown = all;
-  HideFromTenant(Caller::Unrestricted(), shown);
+  HideFromTenant(Caller::Unrestricted(), ErrorSource::kServer, shown);
   EXPECT_EQ(shown.size(), 2u);
   EXPECT_TRUE(shown[0].live().has_layout());
 
@@ -242,7 +242,7 @@ TEST_F(TenantGateTest, OnlyCollectionsOfTheTenantAreListedAndWithoutCounts) {
   info.add_devices();
   info.add_groups();
   info.set_zone("a");
-  HideFromTenant(CallerOf(kAcme), info);
+  HideFromTenant(CallerOf(kAcme), ErrorSource::kServer, info);
   EXPECT_EQ(info.collections_size(), 1);
   EXPECT_EQ(info.devices_size() + info.groups_size(), 0);
   EXPECT_EQ(info.zone(), "");
