@@ -193,14 +193,15 @@ std::unique_ptr<PendingCall> StreamedCollection::Encode(WriteCall& call) const {
   return pending;
 }
 
+// The error does not name the server of the stream: tenants of a router see it, too.
 absl::Status StreamedCollection::CheckSize(const PendingCall& call) const {
   const auto limit = static_cast<uint64_t>(stream_->max_message_bytes());
   for (size_t idx = 0; idx < call.writes.size(); ++idx) {
     const uint64_t num_bytes = call.writes[idx].data->size();
     if (num_bytes <= limit) continue;
     return client::InvalidField(Cat("documents[", idx, "]"),
-                                Cat("is ", num_bytes, " bytes as a message, but ", stream_->server(), " accepts ",
-                                    limit, " (max_payload); nothing of the call was written"),
+                                Cat("is ", num_bytes, " bytes as a message, but a message may have at most ", limit,
+                                    " (max_payload of NATS); nothing of the call was written"),
                                 {limit, num_bytes});
   }
   return absl::OkStatus();

@@ -22,18 +22,31 @@ bool SaysSequence(const absl::Status& status) {
          (absl::IsUnavailable(status) && client::FieldOf(status) == "min_sequence");
 }
 
-// Returns the message that replaces a router's for a tenant, or "" if the tenant may see the router's own: errors with
-// such a code describe the request or the collection, and name no groups of servers.
-std::string_view MessageWithoutGroups(absl::StatusCode code) {
-  switch (code) {
+// Returns whether a FAILED_PRECONDITION may name what a tenant must not know. Those with a field, or with a reason
+// other than that of a write, are about the request. The others may come from a server whose stream is not the
+// collection's, and then name that stream and its server.
+bool MayNameStream(const absl::Status& status) {
+  const std::string reason = client::ReasonOf(status);
+  const bool is_about_write =
+      reason.empty() || reason == client::kReasonNothingWritten || reason == client::kReasonPartlyDeleted;
+  return is_about_write && client::FieldOf(status).empty();
+}
+
+// Returns the message that replaces a router's for a tenant, or "" if the tenant may see the router's own: such errors
+// describe the request or the collection, and name no groups of servers.
+std::string_view MessageWithoutGroups(const absl::Status& status) {
+  switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kCancelled:
       return "";
+    case absl::StatusCode::kFailedPrecondition:
+      if (!MayNameStream(status)) return "";
+      return "the cluster cannot carry out this call now: the collection may take no writes, or there may be no "
+             "encoder for its texts";
     case absl::StatusCode::kUnavailable:
       return "some servers of the cluster cannot answer at the moment";
     case absl::StatusCode::kDeadlineExceeded:
@@ -105,7 +118,7 @@ absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::st
     return cleaned;
   }
   if (!is_of_router || IsQuotaError(status)) return status;
-  const std::string_view message = MessageWithoutGroups(status.code());
+  const std::string_view message = MessageWithoutGroups(status);
   return message.empty() ? status : WithOtherMessage(status, message);
 }
 

@@ -207,6 +207,26 @@ TEST_P(RouterTenantsTest, AnErrorAboutTheRequestKeepsItsWords) {
   ExpectNoNames(of_delete);
 }
 
+// A server whose stream is not the collection's refuses writes with an error that names the stream's server.
+TEST_P(RouterTenantsTest, ACollectionThatFollowsNoStreamDoesNotNameTheStreamsServer) {
+  for (const bool is_nothing_written : {true, false}) {
+    failure_ = absl::FailedPreconditionError(
+        "collection c has applied the messages up to sequence 7 of stream maxsim_c, but NATS JetStream (nats.url "
+        "nats://10.0.0.7:4222) has another one");
+    if (is_nothing_written) client::SetNothingWritten(failure_);
+    if (membership_ == nullptr) StartRouter();
+    for (const absl::Status& status : {Upsert(), DeleteMatching()}) {
+      EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("the collection may take no writes"));
+      EXPECT_THAT(std::string(status.message()), Not(HasSubstr("sequence 7")));
+      ExpectNoNames(status);
+    }
+  }
+  failure_ = absl::FailedPreconditionError("collection c: is of generation 2");
+  client::SetReason(client::kReasonOtherGeneration, failure_);
+  EXPECT_THAT(std::string(Upsert().message()), HasSubstr("is of generation 2")) << "this is about the request";
+}
+
 TEST_P(RouterTenantsTest, ABusyGroupIsNotNamedAndTheDelayStays) {
   failure_ = absl::ResourceExhaustedError("the queue of g0 is full");
   client::SetRetryAfter(absl::Milliseconds(70), failure_);
