@@ -11,15 +11,8 @@
 #include "server/store/collection/slot_masks.h"
 
 namespace maxsim::service {
-namespace {
 
-// CountInSlots calls a check before every 65,536 ids that it hashes, which takes 2 ms. GetInfo must answer well within
-// 250 ms: after that, a router prefers other replicas.
-constexpr int kMaxChecks = 8;
-
-}  // namespace
-
-void CountOwned(const store::Collection& collection, v1::CollectionInfo& info) {
+void CountOwned(const store::Collection& collection, v1::CollectionInfo& info, int& checks_left) {
   const collection::SlotRange held = collection.manifest().slots();
   std::vector<v1::SlotOwner*> within;  // owners of some of the collection's slots
   for (v1::SlotOwner& owner : *info.mutable_live()->mutable_layout()->mutable_owners()) {
@@ -31,10 +24,11 @@ void CountOwned(const store::Collection& collection, v1::CollectionInfo& info) {
     }
   }
   if (within.size() > store::SlotMasks::kMaxRanges) return;
-  int num_checks = 0;
   for (v1::SlotOwner* const owner : within) {
     const absl::StatusOr<uint64_t> count = collection.CountInSlots(client::SlotRangeOf(owner->slots()), [&] {
-      return ++num_checks <= kMaxChecks ? absl::OkStatus() : absl::ResourceExhaustedError("too many ids");
+      if (checks_left == 0) return absl::ResourceExhaustedError("too many ids");
+      --checks_left;
+      return absl::OkStatus();
     });
     if (count.ok()) owner->set_num_documents(*count);
   }

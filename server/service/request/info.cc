@@ -144,10 +144,12 @@ v1::GetInfoResponse BuildInfo(const store::DeviceSet& devices, const store::Coll
     device.set_number(static_cast<uint32_t>(devices.number(idx)));
     device.set_lost(std::string(devices.StatusOf(idx).message()));
   }
+  int count_checks_left = kMaxCountChecks;
   for (const store::CollectionStatus& status : store.List()) {
     v1::CollectionInfo& info = *response.add_collections();
     info = ToProto(status, devices);
-    if (status.collection != nullptr && info.live().has_layout()) CountOwned(*status.collection, info);
+    if (status.collection == nullptr || !info.live().has_layout()) continue;
+    CountOwned(*status.collection, info, count_checks_left);
   }
   return response;
 }

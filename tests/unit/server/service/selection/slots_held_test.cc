@@ -15,10 +15,12 @@
 #include "client/error_details.h"
 #include "client/slot_message.h"
 #include "collection/partition/repartition.h"
+#include "collection/slot_layout.h"
 #include "collection/slots.h"
 #include "server/service/documents.h"
 #include "server/service/explain.h"
 #include "server/service/layout/count_owned.h"
+#include "server/service/request/info.h"
 #include "server/service/request/translate.h"
 #include "server/service/selection/filter_message.h"
 #include "server/service/selection/selected_documents.h"
@@ -58,10 +60,10 @@ class SlotsHeldTest : public testing::TestWithParam<bool> {
     test::BuildCorpus(folder_ / "whole", test::SmallDocuments(1, kNumDocuments, ScalarType::kF16, kDim), options);
     const auto halves = collection::SplitCollection(folder_ / "whole", 2, {.output = folder_ / "halves"});
     EXPECT_TRUE(halves.ok()) << halves.status();
-    const std::string path = collection::PartitionFolderName(folder_ / "halves", SlotRange(), 0, 2);
+    path_ = collection::PartitionFolderName(folder_ / "halves", SlotRange(), 0, 2);
     store_.SetOpenLive(
         [this](const store::LiveRequest&) -> absl::StatusOr<std::shared_ptr<store::LiveDocuments>> { return live_; });
-    const auto loaded = store_.Load("docs", path, store::Residency::kAuto, store::Replication::kAuto, "", nullptr,
+    const auto loaded = store_.Load("docs", path_, store::Residency::kAuto, store::Replication::kAuto, "", nullptr,
                                     /*live=*/true);
     EXPECT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ((*loaded)->manifest().slots(), kHeld);
@@ -118,6 +120,7 @@ class SlotsHeldTest : public testing::TestWithParam<bool> {
   }
 
   test::TemporaryFolder folder_;
+  std::string path_;  // the collection's folder
   test::FakeBackend backend_;
   const std::shared_ptr<test::FakeLiveDocuments> live_ = std::make_shared<test::FakeLiveDocuments>();
   store::CollectionStore store_{&backend_, {}};
@@ -225,7 +228,8 @@ TEST_P(SlotsHeldTest, TheDocumentsOfOwnersWithinTheHeldSlotsAreCounted) {
       *info.mutable_live()->mutable_layout()->add_owners()->mutable_slots() = client::SlotMessageOf({first, end});
       first = end;
     }
-    CountOwned(*collection, info);
+    int checks_left = kMaxCountChecks;
+    CountOwned(*collection, info, checks_left);
     std::vector<int64_t> numbers;
     for (const v1::SlotOwner& owner : info.live().layout().owners()) {
       const bool is_set = owner.counted_case() == v1::SlotOwner::kNumDocuments;
@@ -250,6 +254,32 @@ TEST_P(SlotsHeldTest, TheDocumentsOfOwnersWithinTheHeldSlotsAreCounted) {
   --num_held;
   EXPECT_THAT(counts({kHeld.end, 4096}), ElementsAre(num_held, -1));
   EXPECT_THAT(counts({700, kHeld.end, 4096}), ElementsAre(before(700), num_held - before(700), -1));
+}
+
+// Each of these collections needs one check for each of its two owners.
+TEST_P(SlotsHeldTest, GetInfoHashesALimitedNumberOfIdsForAllCollectionsTogether) {
+  constexpr int kNumCollections = kMaxCountChecks / 2 + 2;
+  ASSERT_EQ((*store_.Find("docs"))->num_parts(), 1u);
+  live_->live_state.layout = std::make_shared<const collection::SlotLayout>(collection::SlotLayout{
+      .revision = 1, .owners = {{"g0", 0, 700}, {"g1", 700, uint32_t{kHeld.end}}, {"g2", uint32_t{kHeld.end}, 4096}}});
+  for (int number = 1; number < kNumCollections; ++number) {
+    const auto loaded = store_.Load("docs" + std::to_string(number), path_, store::Residency::kAuto,
+                                    store::Replication::kAuto, "", nullptr, /*live=*/true);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+  }
+  const store::DeviceSet devices(&backend_);
+  const auto num_counted = [&] {
+    int count = 0;
+    const v1::GetInfoResponse response = BuildInfo(devices, store_, {}, 0, nullptr);
+    for (const v1::CollectionInfo& info : response.collections()) {
+      for (const v1::SlotOwner& owner : info.live().layout().owners()) {
+        count += owner.counted_case() == v1::SlotOwner::kNumDocuments ? 1 : 0;
+      }
+    }
+    return count;
+  };
+  EXPECT_EQ(num_counted(), kMaxCountChecks);
+  EXPECT_EQ(num_counted(), 2 * kNumCollections) << "the next call goes on where this one stopped";
 }
 
 TEST_P(SlotsHeldTest, EachCallIsRefusedIfSlotsAreNotHeld) {
