@@ -146,6 +146,32 @@ absl::StatusOr<StreamInfo> StreamedCollection::OpenStream(uint64_t position, boo
   return info;
 }
 
+// Waits for the first messages of a subscription that begins with `sequence`. The stream must have this message.
+// Returns at least one message, or UNAVAILABLE if none comes within nats.timeout, or the collection leaves the stream.
+absl::StatusOr<std::vector<StreamMessage>> StreamedCollection::ReceiveFirst(uint64_t sequence) {
+  const absl::Time until = MonotonicNow() + options_.nats.timeout;
+  while (!leaving() && MonotonicNow() < until) {
+    absl::StatusOr<std::vector<StreamMessage>> messages = stream_->Receive(kReceivePoll);
+    if (!messages.ok() || !messages->empty()) return messages;
+  }
+  return absl::UnavailableError(Cat(stream_->server(), " does not send the message of sequence ", sequence));
+}
+
+// If the last attempt to follow the stream ended before a message of a later version, and this is still the next
+// message, returns the same error. Without this, the collection would seem connected for a moment with each attempt.
+// Adds the messages that it receives to `messages`, which has those that have already arrived after `position`.
+absl::Status StreamedCollection::CheckNextVersion(uint64_t position, const StreamInfo& info,
+                                                  std::vector<StreamMessage>& messages) {
+  if (before_later_version_ != position || info.last_sequence <= position) return absl::OkStatus();
+  if (messages.empty()) {
+    absl::StatusOr<std::vector<StreamMessage>> first = ReceiveFirst(position + 1);
+    if (!first.ok()) return first.status();
+    messages = *std::move(first);
+  }
+  const bool is_next = messages.front().sequence == position + 1;  // ApplyAll reports a gap
+  return is_next && NumBeforeLaterVersion(messages) == 0 ? OfLaterVersion(name_, messages.front()) : absl::OkStatus();
+}
+
 // Subscribes to the messages after `position`. If this process applied the message at `position` and the stream still
 // has that message, subscribes from it on, and compares the message that arrives with the one that was applied. If they
 // differ, returns FAILED_PRECONDITION: the stream lost messages, and gave their sequences to new ones. If they are
@@ -157,15 +183,8 @@ absl::StatusOr<std::vector<StreamMessage>> StreamedCollection::SubscribeAfter(ui
     return std::vector<StreamMessage>();
   }
   if (absl::Status status = stream_->Subscribe(position - 1); !status.ok()) return status;
-  const absl::Time until = MonotonicNow() + options_.nats.timeout;
-  absl::StatusOr<std::vector<StreamMessage>> messages = std::vector<StreamMessage>();
-  while (messages->empty()) {
-    if (leaving() || MonotonicNow() >= until) {
-      return absl::UnavailableError(Cat(stream_->server(), " does not send the message of sequence ", position));
-    }
-    messages = stream_->Receive(kReceivePoll);
-    if (!messages.ok()) return messages.status();
-  }
+  absl::StatusOr<std::vector<StreamMessage>> messages = ReceiveFirst(position);
+  if (!messages.ok()) return messages.status();
   const StreamMessage& first = messages->front();
   if (first.sequence != position || MessageHash(first) != last_message_.hash) {
     return absl::FailedPreconditionError(
@@ -188,6 +207,7 @@ absl::Status StreamedCollection::FollowStream() {
   }
   absl::StatusOr<std::vector<StreamMessage>> messages = SubscribeAfter(begin, *info);
   if (!messages.ok()) return messages.status();
+  if (absl::Status status = CheckNextVersion(begin, *info, *messages); !status.ok()) return status;
   {
     const MutexLock lock(&mutex_);
     following_ = true;
@@ -244,7 +264,10 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
     size_t num_consecutive = 1;
     while (num_consecutive < rest.size() && rest[num_consecutive].sequence == next + num_consecutive) ++num_consecutive;
     const size_t num_readable = NumBeforeLaterVersion(rest.subspan(0, num_consecutive));
-    if (num_readable == 0) return OfLaterVersion(name_, rest.front());
+    if (num_readable == 0) {
+      before_later_version_ = next - 1;
+      return OfLaterVersion(name_, rest.front());
+    }
     std::vector<StreamOutcome> outcomes;
     const absl::StatusOr<store::WriteResults> results = Apply(rest.subspan(0, num_readable), &outcomes);
     if (results.ok()) {

@@ -103,6 +103,8 @@ class StreamedCollection final : public store::LiveDocuments {
   absl::Status FollowStream();
   absl::StatusOr<StreamInfo> OpenStream(uint64_t position, bool is_known);
   absl::Status CheckStream(const StreamInfo& info, uint64_t position) const;
+  absl::StatusOr<std::vector<StreamMessage>> ReceiveFirst(uint64_t sequence);
+  absl::Status CheckNextVersion(uint64_t position, const StreamInfo& info, std::vector<StreamMessage>& messages);
   absl::StatusOr<std::vector<StreamMessage>> SubscribeAfter(uint64_t position, const StreamInfo& info);
   absl::Status ApplyAll(const std::vector<StreamMessage>& messages);
   absl::StatusOr<store::WriteResults> Apply(absl::Span<const StreamMessage> messages,
@@ -160,6 +162,8 @@ class StreamedCollection final : public store::LiveDocuments {
     uint64_t sequence = 0;
     uint64_t hash = 0;
   } last_message_;  // the last applied message; sequence 0 if this process has applied none
+  // The position at which the collection last found that the next message is of a later version.
+  std::optional<uint64_t> before_later_version_;
 
   std::thread follower_;
 };

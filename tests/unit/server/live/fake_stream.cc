@@ -39,6 +39,7 @@ class FakeStreamServer::Stream final : public OrderedStream {
   absl::Status Subscribe(uint64_t after) override {
     const MutexLock lock(&server_->mutex_);
     if (server_->faults_.away) return Away();
+    ++server_->num_subscribes_;
     created_ns_ = server_->created_ns_;
     next_ = std::max(after + 1, server_->first_);
     return absl::OkStatus();
@@ -175,6 +176,11 @@ void FakeStreamServer::Release() {
   for (const Held& message : held_) Take(message);
   held_.clear();
   changed_.NotifyAll();
+}
+
+uint64_t FakeStreamServer::num_subscribes() const {
+  const MutexLock lock(&mutex_);
+  return num_subscribes_;
 }
 
 uint64_t FakeStreamServer::num_messages() const {

@@ -52,6 +52,7 @@ class FakeStreamServer {
 
   uint64_t num_messages() const;
   uint64_t num_publishes() const;  // including repeated and lost ones
+  uint64_t num_subscribes() const;
 
  private:
   class Stream;
@@ -68,6 +69,7 @@ class FakeStreamServer {
   uint64_t created_ns_ ABSL_GUARDED_BY(mutex_) = 1'000;
   uint64_t first_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t num_publishes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t num_subscribes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<StreamMessage> messages_ ABSL_GUARDED_BY(mutex_);  // including dropped ones
   std::set<uint64_t> deleted_ ABSL_GUARDED_BY(mutex_);
   std::vector<Held> held_ ABSL_GUARDED_BY(mutex_);

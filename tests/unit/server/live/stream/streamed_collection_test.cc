@@ -4,13 +4,18 @@
 
 #include <filesystem>
 #include <future>
+#include <memory>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_clock.h"
 #include "client/status.h"
 #include "server/live/stream/stream_message.h"
+#include "server/observability/logging.h"
+#include "spdlog/sinks/ostream_sink.h"
 #include "tests/support/values/eventually.h"
 #include "tests/unit/server/live/streamed_fixture.h"
 
@@ -56,6 +61,43 @@ TEST_F(StreamedCollectionTest, StopsBeforeAMessageOfALaterVersion) {
   b_.Open();
   EXPECT_TRUE(absl::IsFailedPrecondition(WaitForRefusal(b_, absl::StatusCode::kFailedPrecondition)));
   EXPECT_EQ(b_.Now(), (Documents{{"x", 1}})) << "messages before it are applied";
+}
+
+// A router would otherwise take the server for a healthy one with each attempt, and the log would fill.
+TEST_F(StreamedCollectionTest, DoesNotSeemConnectedWheneverItTriesAMessageOfALaterVersionAgain) {
+  std::ostringstream lines;
+  const std::shared_ptr<spdlog::logger> logger_before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines)));
+  spdlog::default_logger()->set_formatter(log::TextFormatter());
+  const MessageRules rules = {
+      .format = {.id_type = collection::IdType::kString, .storage = ScalarType::kF16, .dim = kDim, .rotation_seed = 0},
+      .slots = {}};
+  server_.Add(EncodeMessage(Upsert("x", 1), rules));
+  std::string later = EncodeMessage(Upsert("y", 2), rules);
+  later[0] = 2;
+  server_.Add(later);
+  // In the second round, the log has the message before, but this process has not applied it.
+  for (int round = 0; round < 2; ++round) {
+    a_.Open();
+    EXPECT_TRUE(absl::IsFailedPrecondition(WaitForRefusal(a_, absl::StatusCode::kFailedPrecondition)));
+    const uint64_t num_before = server_.num_subscribes();
+    EXPECT_TRUE(test::Eventually([&] {
+      EXPECT_FALSE(a_.state().stream->connected);
+      EXPECT_TRUE(absl::IsFailedPrecondition(a_.state().status)) << a_.state().status;
+      return server_.num_subscribes() >= num_before + 3;
+    }));
+    EXPECT_EQ(a_.state().sequence, 1u);
+    a_.Close();
+  }
+  spdlog::set_default_logger(logger_before);
+  const auto count = [text = lines.str()](std::string_view event) {
+    int found = 0;
+    for (size_t at = text.find(event); at != std::string::npos; at = text.find(event, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("stream_followed"), 2) << lines.str();
+  EXPECT_EQ(count("stream_not_followed"), 2) << lines.str();
 }
 
 TEST_F(StreamedCollectionTest, CatchesUpWithWhatWasWrittenWhileItWasClosed) {
