@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/file.h"
 #include "base/guard.h"
 #include "base/mutex.h"
@@ -163,26 +164,37 @@ absl::Status ForAll(std::vector<FetchSource>& sources, StopSignal& any_failed,
   Mutex mutex;
   absl::Status first;
   const auto run = [&](FetchSource& source) {
-    const absl::Status status = Guarded([&] { return step(source); });
+    // Nothing else in the thread may throw: that would end the process.
+    const absl::Status status = Guarded([&] {
+      const absl::Status error = Guarded([&] { return step(source); });
+      return error.ok() ? error : OfSource(source.address, error);
+    });
     const MutexLock lock(&mutex);
     if (status.ok() || any_failed.stopped()) return;
-    first = OfSource(source.address, status);
+    first = status;
     any_failed.Request(absl::StatusCode::kCancelled);
   };
-  std::vector<std::thread> threads(sources.size());
   absl::Status started;
-  for (size_t idx = 0; idx < sources.size() && started.ok(); ++idx) {
-    started = StartThread(
-        "snapshot",
-        [&, idx] {
-          NameThisThread("snapshot");
-          run(sources[idx]);
-        },
-        &threads[idx]);
-  }
-  if (!started.ok()) any_failed.Request(absl::StatusCode::kCancelled);
-  for (std::thread& thread : threads) {
-    if (thread.joinable()) thread.join();
+  {
+    bool has_started_all = false;
+    std::vector<std::thread> threads(sources.size());
+    // Also joins the threads if memory runs out here: destroying a running thread would end the process.
+    const absl::Cleanup join = [&] {
+      if (!has_started_all) any_failed.Request(absl::StatusCode::kCancelled);
+      for (std::thread& thread : threads) {
+        if (thread.joinable()) thread.join();
+      }
+    };
+    for (size_t idx = 0; idx < sources.size() && started.ok(); ++idx) {
+      started = StartThread(
+          "snapshot",
+          [&, idx] {
+            NameThisThread("snapshot");
+            run(sources[idx]);
+          },
+          &threads[idx]);
+    }
+    has_started_all = started.ok();
   }
   if (!started.ok()) return started;
   const MutexLock lock(&mutex);
