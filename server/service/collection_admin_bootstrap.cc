@@ -126,8 +126,7 @@ absl::StatusOr<v1::SnapshotBegin> CollectionAdmin::MakeSnapshot(const std::strin
   }
   const store::CollectionStatus status = std::move(*found);
   all.clear();
-  const std::optional<store::StreamState> stream = status.live->state().stream;
-  if (!stream.has_value()) return NoStream(name);
+  if (!status.live->state().stream.has_value()) return NoStream(name);
   folder.emplace(NewReadingFolder(status.path));
   const absl::StatusOr<uint64_t> sequence = status.live->SnapshotTo(folder->path(), &stop);
   if (!sequence.ok()) return sequence.status();
@@ -136,7 +135,10 @@ absl::StatusOr<v1::SnapshotBegin> CollectionAdmin::MakeSnapshot(const std::strin
   described.set_sequence(*sequence);
   *described.mutable_collection() = ToProto(status, *devices_);
   described.mutable_collection()->clear_path();
-  if (stream->identity.has_value()) {
+  // Read after the snapshot was made: that may take minutes, in which the collection may follow its stream for the
+  // first time.
+  const std::optional<store::StreamState> stream = status.live->state().stream;
+  if (stream.has_value() && stream->identity.has_value()) {
     described.mutable_stream()->set_name(stream->identity->name);
     described.mutable_stream()->set_created_unix_ns(stream->identity->created_ns);
   }

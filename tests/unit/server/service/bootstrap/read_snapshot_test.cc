@@ -66,6 +66,26 @@ TEST_F(ReadSnapshotTest, SendsTheCollectionAsItIs) {
   EXPECT_EQ(ReadFiles(to), ReadFiles(root_ + "/docs"));
 }
 
+TEST_F(ReadSnapshotTest, AStreamThatIsFollowedOnlyWhileTheSnapshotIsMadeIsNamed) {
+  ServerRun run({root_});
+  run.on_open = [](const std::string&, test::FakeLiveDocuments& made) {
+    made.on_snapshot = [&made, make = made.on_snapshot](const std::string& to) {
+      made.live_state.stream->identity = collection::LogStream{.name = "maxsim_docs", .created_ns = 1234};
+      make(to);
+    };
+  };
+  Load(run, root_ + "/docs");
+  v1::SnapshotBegin begin;
+  const auto keep = [&](const v1::ReadSnapshotResponse& message) {
+    if (message.has_begin()) begin = message.begin();
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(run.admin.ReadSnapshot("docs", keep, {}).ok());
+  EXPECT_EQ(begin.sequence(), 7u);
+  EXPECT_EQ(begin.stream().name(), "maxsim_docs");
+  EXPECT_EQ(begin.stream().created_unix_ns(), 1234u);
+}
+
 TEST_F(ReadSnapshotTest, TheFolderGoesWhenTheClientGoesOrTheServerStops) {
   ServerRun run({root_});
   Load(run, root_ + "/docs");
