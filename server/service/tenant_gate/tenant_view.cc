@@ -10,9 +10,11 @@ namespace {
 constexpr char kPartlyUnavailable[] = "some documents cannot be reached at the moment";
 constexpr char kWritesDisturbed[] = "some servers of the cluster cannot apply writes at the moment";
 
-// Replaces the errors of a router's collection.
+// Replaces the errors of a router's collection. That of a collection that is READY is about a replica that the router
+// does without, which makes no difference to a tenant.
 void HideErrors(v1::CollectionInfo& info) {
-  if (!info.error().empty()) info.set_error(kPartlyUnavailable);
+  const bool is_ready = info.state() == v1::COLLECTION_STATE_READY;
+  if (!info.error().empty()) info.set_error(is_ready ? "" : kPartlyUnavailable);
   if (!info.live().error().empty()) info.mutable_live()->set_error(kWritesDisturbed);
 }
 

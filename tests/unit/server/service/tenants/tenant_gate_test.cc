@@ -237,6 +237,19 @@ TEST_F(TenantGateTest, OnlyCollectionsOfTheTenantAreListedAndWithoutCounts) {
   EXPECT_EQ(shown.size(), 2u);
   EXPECT_TRUE(shown[0].live().has_layout());
 
+  all[0].set_error("replicas of group g1 hold other slots");
+  const Caller unfiltered = CallerOf(R"({"tenant": "a", "collections": ["docs"]})");
+  for (const v1::CollectionState state : {v1::COLLECTION_STATE_READY, v1::COLLECTION_STATE_PARTIAL}) {
+    all[0].set_state(state);
+    shown = all;
+    HideFromTenant(unfiltered, ErrorSource::kRouter, shown);
+    EXPECT_EQ(shown[0].error(),
+              state == v1::COLLECTION_STATE_READY ? "" : "some documents cannot be reached at the moment");
+    shown = all;
+    HideFromTenant(unfiltered, ErrorSource::kServer, shown);
+    EXPECT_EQ(shown[0].error(), all[0].error());
+  }
+
   v1::GetInfoResponse info;
   for (const v1::CollectionInfo& one : all) *info.add_collections() = one;
   info.add_devices();
