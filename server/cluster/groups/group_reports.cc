@@ -105,7 +105,7 @@ v1::SlotLayout ChooseLayout(const std::vector<GroupSaid>& groups, const Collecti
     }
   }
   // Another collection has taken the name. It is not live, so it has no layout.
-  if (is_known_fixed && !is_known_live) return none;
+  if (is_known_fixed && !is_known_live) return v1::SlotLayout();
   v1::SlotLayout layout = *best;
   CountOwned(groups, layout);
   return layout;

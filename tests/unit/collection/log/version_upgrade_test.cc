@@ -104,7 +104,7 @@ TEST_F(VersionUpgradeTest, StopsSoonAndBeginsAgain) {
 TEST_F(VersionUpgradeTest, OfALaterVersionIsRefusedAndNotCalledDamaged) {
   for (const auto& [version, is_later] : {std::pair("5", true), std::pair("0", false)}) {
     Create(kSmallMemory);
-    CloseAndChange([&](LogDatabase& database, rocksdb::WriteBatch& batch) {
+    CloseAndChange([&, version = version](LogDatabase& database, rocksdb::WriteBatch& batch) {
       batch.Put(database.family(LogFamily::kMeta), AsSlice(kFormatVersionKey), version);
     });
     const absl::Status status =
