@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "nlohmann/json.hpp"
+#include "server/live/shared/json_value.h"
 
 namespace maxsim::live {
 namespace {
@@ -20,8 +21,7 @@ constexpr uint64_t kLayoutFormatVersion = 1;
 absl::Status CheckVersion(const Json& value) {
   const auto version = value.find(kVersionKey);
   if (version == value.end() || *version == kLayoutFormatVersion) return absl::OkStatus();
-  return Invalid(kVersionKey, ": ", Printable(version->dump(), kLongestQuote), "; this version reads ",
-                 kLayoutFormatVersion);
+  return Invalid(kVersionKey, ": ", QuoteJson(*version), "; this version reads ", kLayoutFormatVersion);
 }
 
 absl::StatusOr<std::string> ReadGroup(const Json& owner, std::string_view path) {

@@ -11,6 +11,7 @@
 #include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
 #include "nlohmann/json.hpp"
+#include "server/live/shared/json_value.h"
 
 namespace maxsim::live {
 namespace {
@@ -65,9 +66,7 @@ class Members {
     return status_.ok() ? &*found : nullptr;
   }
   void Fail(const char* member, const Json& value, std::string_view accepted) {
-    const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (status_.ok())
-      status_ = Invalid(path_, member, " is ", Printable(text, kLongestValueQuote), "; must be ", accepted);
+    if (status_.ok()) status_ = Invalid(path_, member, " is ", QuoteJson(value), "; must be ", accepted);
   }
   const absl::Status& status() const { return status_; }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/small_stack.h"
 
 namespace maxsim::live {
 namespace {
@@ -40,10 +41,20 @@ TEST(LayoutValueTest, AValueWithoutAVersionHasVersion1AndLaterVersionsAreRefused
   const std::string owners = R"("owners": [{"group": "g", "slots": {"first_slot": 0, "end_slot": 4096}}]})";
   EXPECT_TRUE(ParseLayoutValue("{" + owners).ok());
   EXPECT_TRUE(ParseLayoutValue(R"({"format_version": 1, )" + owners).ok());
-  for (const std::string& version : std::vector<std::string>{"0", "2", "\"1\"", "null", "[1]"}) {
+  for (const std::string& version : std::vector<std::string>{"0", "2", "\"1\"", "null", "1.5"}) {
     const absl::Status status = ParseLayoutValue(R"({"format_version": )" + version + ", " + owners).status();
     EXPECT_EQ(status, absl::InvalidArgumentError("format_version: " + version + "; this version reads 1"));
   }
+}
+
+TEST(LayoutValueTest, ADeeplyNestedVersionIsRefusedOnASmallStack) {
+  const size_t num_levels = 130'000;
+  const std::string value =
+      R"({"format_version": )" + std::string(num_levels, '[') + std::string(num_levels, ']') + "}";
+  ASSERT_LT(value.size(), kMaxLayoutValueBytes);
+  absl::Status status;
+  test::RunOnSmallStack([&] { status = ParseLayoutValue(value).status(); });
+  EXPECT_EQ(status, absl::InvalidArgumentError("format_version: a list; this version reads 1"));
 }
 
 TEST(LayoutValueTest, AWrongValueIsRefusedWithTheReason) {

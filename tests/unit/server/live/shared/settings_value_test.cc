@@ -1,6 +1,7 @@
 // The value of the key with a collection's settings.
 #include "server/live/shared/settings_value.h"
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "client/error_details.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/small_stack.h"
 
 namespace maxsim::live {
 namespace {
@@ -124,13 +126,36 @@ TEST(SettingsValueTest, AWrongValueIsRefusedWithTheReason) {
       {Minimal("residency", "\"ram\""), "residency is \"ram\"; must be auto, gpu, host or disk"},
       {Minimal("replicate", "1"), "replicate is 1; must be true or false"},
       {Minimal("partitioned", ""), "partitioned is not there"},
-      {Minimal("group", "[]"), "group is []; must be a text of at most 64 bytes"},
+      {Minimal("group", "[]"), "group is a list; must be a text of at most 64 bytes"},
       {std::string(kMaxSettingsValueBytes + 1, ' '), absl::StrCat("must have at most ", kMaxSettingsValueBytes)},
   };
   for (const auto& [value, reason] : cases) {
     const absl::Status status = ParseSettingsValue("docs", value).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << value;
     EXPECT_THAT(std::string(status.message()), HasSubstr(reason)) << value;
+  }
+}
+
+// Returns a value of at most kMaxSettingsValueBytes with lists or objects nested in each other.
+std::string Nested(const std::string& member, const std::string& begin, const std::string& end) {
+  const size_t num_levels = (kMaxSettingsValueBytes - 512) / (begin.size() + end.size());
+  std::string value;
+  for (size_t i = 0; i < num_levels; ++i) value += begin;
+  value += "0";
+  for (size_t i = 0; i < num_levels; ++i) value += end;
+  return Minimal(member, value);
+}
+
+TEST(SettingsValueTest, DeeplyNestedValuesAreRefusedOnASmallStack) {
+  for (const std::string& member : std::vector<std::string>{"dim", "storage", "replicate", "group"}) {
+    for (const auto& [begin, end, type] :
+         std::vector<std::array<std::string, 3>>{{"[", "]", "a list"}, {"{\"a\":", "}", "an object"}}) {
+      const std::string value = Nested(member, begin, end);
+      ASSERT_LT(value.size(), kMaxSettingsValueBytes);
+      absl::Status status;
+      test::RunOnSmallStack([&] { status = ParseSettingsValue("docs", value).status(); });
+      EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat(member, " is ", type, "; must be ")));
+    }
   }
 }
 
