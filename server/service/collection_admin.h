@@ -22,6 +22,7 @@
 #include "server/service/bootstrap/bootstrap_options.h"
 #include "server/service/call/concurrency_limit.h"
 #include "server/service/created_collections.h"
+#include "server/service/creation/held_names.h"
 #include "server/service/live_room.h"
 #include "server/store/collection_store.h"
 #include "server/store/shared_settings.h"
@@ -154,7 +155,6 @@ class CollectionAdmin : public CollectionApi {
   bool IsKnown(const std::string& name) const;
 
   // Creating (collection_admin_creating.cc):
-  class Creating;
   absl::StatusOr<Allowed> ResolveCreated(const std::string& name, const std::string& path) const;
   absl::StatusOr<v1::CollectionInfo> MakeAndLoad(const store::SharedSettings& settings, const Allowed& folder,
                                                  bool is_new, bool any_slots, const StopSignal* stop);
@@ -189,9 +189,7 @@ class CollectionAdmin : public CollectionApi {
   mutable Mutex bootstrap_mutex_;
   std::set<std::string> configured_ ABSL_GUARDED_BY(bootstrap_mutex_);  // names that the configuration has
   std::set<std::string> running_ ABSL_GUARDED_BY(bootstrap_mutex_);     // names that are being bootstrapped
-  Mutex creating_mutex_;
-  ConditionVariable created_one_;
-  std::set<std::string> creating_ ABSL_GUARDED_BY(creating_mutex_);  // names that are being created
+  HeldNames changing_;                                                  // names that are being created or unloaded
   Mutex metrics_mutex_;
   std::set<std::string> exported_ ABSL_GUARDED_BY(metrics_mutex_);  // collections that have gauges
 };

@@ -43,29 +43,6 @@ void RemoveNewFolder(const std::string& path) {
 
 }  // namespace
 
-// Holds the name of a collection while the object exists, so that a client's call and the learner do not create one
-// collection at the same time. Waits while another call holds the name.
-class CollectionAdmin::Creating {
- public:
-  Creating(CollectionAdmin* admin, const std::string& name) : admin_(admin), name_(name) {
-    MutexLock lock(&admin_->creating_mutex_);
-    while (!admin_->creating_.insert(name_).second) admin_->created_one_.Wait(lock);
-  }
-  ~Creating() {
-    {
-      const MutexLock lock(&admin_->creating_mutex_);
-      admin_->creating_.erase(name_);
-    }
-    admin_->created_one_.NotifyAll();
-  }
-  Creating(const Creating&) = delete;
-  Creating& operator=(const Creating&) = delete;
-
- private:
-  CollectionAdmin* const admin_;
-  const std::string name_;
-};
-
 // If `is_new`, creates the collection in its folder. Then adds it to the list of created collections, and loads it.
 // After an error, removes it from the list, and removes a new folder, which has no data yet.
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::MakeAndLoad(const store::SharedSettings& settings,
@@ -129,7 +106,8 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   if (registry_ != nullptr) {
     if (absl::Status status = registry_->Check(settings); !status.ok()) return status;
   }
-  const Creating creating(this, name);
+  const HeldName held(&changing_, name, context.stop);
+  if (!held.status().ok()) return held.status();
   if (IsKnown(name)) {
     return FieldError(absl::StatusCode::kAlreadyExists, client::kReasonInvalidField, "name",
                       absl::StrCat("collection ", name, " is loaded already"));
@@ -174,7 +152,8 @@ absl::StatusOr<bool> CollectionAdmin::IsNewFolder(const store::SharedSettings& s
 
 absl::Status CollectionAdmin::CreateShared(const store::SharedSettings& settings, const collection::SlotRange& slots) {
   const std::string& name = settings.options.name;
-  const Creating creating(this, name);
+  const HeldName held(&changing_, name, &stop_);
+  if (!held.status().ok()) return held.status();
   {
     const MutexLock lock(&bootstrap_mutex_);
     if (running_.count(name) > 0) return absl::OkStatus();

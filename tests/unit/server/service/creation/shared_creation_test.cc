@@ -75,12 +75,12 @@ struct SharingRun {
     });
     admin.SetRegistry(registry);
   }
-  absl::Status Create(const std::string& name, uint32_t dim = 8) {
+  absl::Status Create(const std::string& name, uint32_t dim = 8, const StopSignal* stop = nullptr) {
     v1::CreateCollectionRequest request;
     request.set_name(name);
     request.set_dim(dim);
     request.set_replicate(true);
-    return admin.CreateForClient(request, {}).status();
+    return admin.CreateForClient(request, {.stop = stop}).status();
   }
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
@@ -280,6 +280,18 @@ TEST_F(SharedCreationTest, AClientAndTheClusterDoNotCreateOneCollectionTwice) {
   EXPECT_TRUE(of_client.ok()) << of_client;
   EXPECT_TRUE(of_cluster.ok()) << of_cluster;
   EXPECT_THAT(run.Names(), ElementsAre("docs"));
+}
+
+TEST_F(SharedCreationTest, ACallWaitsForAnotherCreationOnlyUntilItsDeadline) {
+  SharingRun run(Root("a"), &registry_);
+  absl::Status of_second;
+  registry_.on_claim = [&] {
+    const StopSignal stop(StopSignal::Clock::now());
+    of_second = run.Create("docs", 8, &stop);
+  };
+  const absl::Status of_first = run.Create("docs");
+  EXPECT_TRUE(of_first.ok()) << of_first;
+  EXPECT_TRUE(absl::IsDeadlineExceeded(of_second)) << of_second;
 }
 
 }  // namespace
