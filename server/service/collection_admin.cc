@@ -226,15 +226,18 @@ absl::Status CollectionAdmin::ReloadAll() {
 }
 
 absl::Status CollectionAdmin::Unload(const std::string& name, bool remove_settings, const ChangeContext& context) {
-  if (registry_ != nullptr) {
-    if (remove_settings) {
-      if (absl::Status status = RemoveSettings(name); !status.ok()) return status;
-    }
-    // Note this before the collection is gone. Otherwise the learner could see that the server lacks the collection,
-    // and create it.
-    registry_->NoteUnloaded(name);
+  if (registry_ == nullptr) return Forget(name, context.stop);
+  // While this call holds the name, the learner does not create the collection.
+  const HeldName held(&changing_, name, context.stop);
+  if (!held.status().ok()) return held.status();
+  if (remove_settings) {
+    if (absl::Status status = RemoveSettings(name); !status.ok()) return status;
   }
-  return Forget(name, context.stop);
+  absl::Status status = Forget(name, context.stop);
+  // A server that did not have the collection may still learn of it. But if the settings were just removed, this
+  // server may not have read that yet.
+  if (status.ok() || remove_settings) registry_->NoteUnloaded(name);
+  return status;
 }
 
 absl::Status CollectionAdmin::Forget(const std::string& name, const StopSignal* stop) {

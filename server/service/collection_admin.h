@@ -76,9 +76,9 @@ class CollectionAdmin : public CollectionApi {
 
   // Creates a live collection of the cluster, with these slots, in the first allowed root, and lists it as
   // CreateForClient does. If the folder exists and holds this collection, loads it instead. Does nothing if the server
-  // knows the name, or is bootstrapping the collection. Returns FAILED_PRECONDITION if the folder holds something else,
-  // with its path, or if no allowed root exists; and the errors of creating and loading the collection. There must be a
-  // registry.
+  // knows the name, is bootstrapping the collection, or may not create it (SettingsRegistry::MayCreate). Returns
+  // FAILED_PRECONDITION if the folder holds something else, with its path, or if no allowed root exists; and the errors
+  // of creating and loading the collection. There must be a registry.
   absl::Status CreateShared(const store::SharedSettings& settings, const collection::SlotRange& slots);
 
   // Removes what bootstraps and snapshots of a process that has died have left under the allowed roots. Call it before
@@ -120,7 +120,8 @@ class CollectionAdmin : public CollectionApi {
   absl::Status ReloadAll();
 
   // With `remove_settings`, first removes the collection's settings from the registry, even if this server does not
-  // have the collection. If NATS does not answer, returns UNAVAILABLE and unloads nothing.
+  // have the collection. If NATS does not answer, returns UNAVAILABLE and unloads nothing. Waits while the collection
+  // is being created. After a successful call, CreateShared does not create the collection again.
   absl::Status Unload(const std::string& name, bool remove_settings, const ChangeContext& context) override;
 
   std::vector<v1::CollectionInfo> List() const override;

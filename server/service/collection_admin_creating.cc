@@ -159,6 +159,8 @@ absl::Status CollectionAdmin::CreateShared(const store::SharedSettings& settings
     if (running_.count(name) > 0) return absl::OkStatus();
   }
   if (IsKnown(name)) return absl::OkStatus();
+  // A client may have unloaded the collection since the caller read its settings.
+  if (!registry_->MayCreate(name)) return absl::OkStatus();
   const std::vector<std::string> roots = Roots();
   if (roots.empty()) {
     return absl::FailedPreconditionError(

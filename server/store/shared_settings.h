@@ -44,6 +44,10 @@ class SettingsRegistry {
   // such settings; UNAVAILABLE if NATS does not answer; FAILED_PRECONDITION if it refuses. Blocks like Claim.
   virtual absl::Status Remove(const std::string& name) = 0;
 
+  // Returns whether this server may create the collection: settings are shared under this name, as far as this server
+  // has read them, and no client has unloaded the collection since (NoteUnloaded). Does not block.
+  virtual bool MayCreate(const std::string& name) const = 0;
+
   // Notes that a client has unloaded the collection from this server, so that the server does not create it again until
   // the settings are shared anew or the server restarts. Does not block.
   virtual void NoteUnloaded(const std::string& name) = 0;

@@ -52,10 +52,20 @@ std::vector<SharedCollections::Shared> SharedCollections::All() const {
   std::vector<Shared> all;
   if (!has_read_) return all;
   for (const auto& [name, shared] : shared_) {
-    const auto unloaded = unloaded_.find(name);
-    if (unloaded == unloaded_.end() || unloaded->second != shared.revision) all.push_back(shared);
+    if (!IsUnloaded(name, shared)) all.push_back(shared);
   }
   return all;
+}
+
+bool SharedCollections::IsUnloaded(const std::string& name, const Shared& shared) const {
+  const auto unloaded = unloaded_.find(name);
+  return unloaded != unloaded_.end() && unloaded->second == shared.revision;
+}
+
+bool SharedCollections::MayCreate(const std::string& name) const {
+  const MutexLock lock(&mutex_);
+  const auto found = shared_.find(name);
+  return has_read_ && found != shared_.end() && !IsUnloaded(name, found->second);
 }
 
 absl::Status SharedCollections::Check(const store::SharedSettings& settings) const {

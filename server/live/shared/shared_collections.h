@@ -38,7 +38,7 @@ class SharedCollections final : public store::SettingsRegistry {
   };
 
   // The caller owns `keys`, and must destroy it before this object: until then, the thread of `keys` calls functions of
-  // this object. After that, only All and Check may be called.
+  // this object. After that, only All, Check and MayCreate may be called.
   SharedCollections(KeyValueStore* keys, Options options) : keys_(keys), options_(std::move(options)) {}
   SharedCollections(const SharedCollections&) = delete;
   SharedCollections& operator=(const SharedCollections&) = delete;
@@ -59,6 +59,7 @@ class SharedCollections final : public store::SettingsRegistry {
   absl::Status Check(const store::SharedSettings& settings) const override;
   absl::StatusOr<bool> Claim(const store::SharedSettings& settings) override;
   absl::Status Remove(const std::string& name) override;
+  bool MayCreate(const std::string& name) const override;
   void NoteUnloaded(const std::string& name) override;
 
  private:
@@ -66,6 +67,7 @@ class SharedCollections final : public store::SettingsRegistry {
   absl::Status TakeValue(const std::string& collection, const KeyValueStore::Change& change, bool* is_new);
   void TakeStatus(const absl::Status& status);
   void WaitUntilRead();
+  bool IsUnloaded(const std::string& name, const Shared& shared) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   KeyValueStore* const keys_;
   const Options options_;

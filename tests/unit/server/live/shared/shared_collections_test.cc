@@ -129,10 +129,16 @@ TEST_F(SharedCollectionsTest, AnUnloadedCollectionIsLeftOutUntilItIsSharedAnew) 
   b_.shared->NoteUnloaded("unknown");
   server_.TellAll();
   EXPECT_THAT(b_.Names(), ElementsAre("news"));
+  EXPECT_FALSE(b_.shared->MayCreate("docs"));
+  EXPECT_FALSE(b_.shared->MayCreate("unknown"));
+  EXPECT_TRUE(b_.shared->MayCreate("news"));
   EXPECT_THAT(a_.Names(), ElementsAre("docs", "news")) << "the other server has not unloaded it";
   ASSERT_TRUE(a_.shared->Remove("docs").ok());
   ASSERT_TRUE(a_.shared->Claim(Settings("docs")).ok());
   EXPECT_THAT(b_.Names(), ElementsAre("docs", "news"));
+  EXPECT_TRUE(b_.shared->MayCreate("docs"));
+  ASSERT_TRUE(a_.shared->Remove("docs").ok());
+  EXPECT_FALSE(b_.shared->MayCreate("docs"));
 }
 
 TEST_F(SharedCollectionsTest, AKeyHasNoDotsOfTheName) {

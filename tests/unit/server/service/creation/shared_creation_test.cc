@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -55,6 +56,9 @@ class FakeRegistry final : public store::SettingsRegistry {
     if (!status.ok()) return status;
     shared.erase(name);
     return absl::OkStatus();
+  }
+  bool MayCreate(const std::string& name) const override {
+    return shared.contains(name) && std::find(unloaded.begin(), unloaded.end(), name) == unloaded.end();
   }
   void NoteUnloaded(const std::string& name) override { unloaded.push_back(name); }
 
@@ -280,6 +284,42 @@ TEST_F(SharedCreationTest, AClientAndTheClusterDoNotCreateOneCollectionTwice) {
   EXPECT_TRUE(of_client.ok()) << of_client;
   EXPECT_TRUE(of_cluster.ok()) << of_cluster;
   EXPECT_THAT(run.Names(), ElementsAre("docs"));
+}
+
+TEST_F(SharedCreationTest, ACollectionThatWasUnloadedMeanwhileIsNotCreated) {
+  const std::string root = Root("a");
+  ASSERT_TRUE(collection::CreateLiveCollection(root + "/removed", {.name = "removed", .dim = 8}).ok());
+  SharingRun run(root, &registry_);
+  // The learner has read all these settings.
+  const SharedSettings removed = Settings("removed");
+  const SharedSettings unloaded = Settings("unloaded");
+  const SharedSettings unknown = Settings("unknown");
+  EXPECT_TRUE(absl::IsNotFound(run.admin.Unload("removed", /*remove_settings=*/true, {})));
+  ASSERT_TRUE(run.Create("unloaded").ok());
+  ASSERT_TRUE(run.admin.Unload("unloaded", /*remove_settings=*/false, {}).ok());
+  EXPECT_TRUE(absl::IsNotFound(run.admin.Unload("unknown", /*remove_settings=*/false, {})));
+  for (const SharedSettings& settings : {removed, unloaded, unknown}) {
+    const absl::Status status = run.admin.CreateShared(settings, {});
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  EXPECT_THAT(run.Names(), ElementsAre("unknown")) << "the server did not have it, so it was not unloaded";
+  EXPECT_TRUE(std::filesystem::exists(root + "/removed"));
+}
+
+TEST_F(SharedCreationTest, AnUnloadWaitsForARunningCreation) {
+  SharingRun run(Root("a"), &registry_);
+  absl::Status of_unload = absl::UnknownError("");
+  std::thread unload;
+  // The client's call of Create holds the name. A call of Unload that does not wait for it would get NOT_FOUND.
+  registry_.on_claim = [&] {
+    unload = std::thread([&] { of_unload = run.admin.Unload("docs", /*remove_settings=*/false, {}); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  const absl::Status of_create = run.Create("docs");
+  unload.join();
+  EXPECT_TRUE(of_create.ok()) << of_create;
+  EXPECT_TRUE(of_unload.ok()) << of_unload;
+  EXPECT_THAT(run.Names(), IsEmpty());
 }
 
 TEST_F(SharedCreationTest, ACallWaitsForAnotherCreationOnlyUntilItsDeadline) {
