@@ -18,6 +18,9 @@ constexpr std::string_view kSettingsPrefix = "collections.";
 // The maximum number of bytes of an invalid key that a log line shows.
 constexpr size_t kLongestSettingsKey = 200;
 
+// The revision of settings that this server has not read yet. No key has it.
+constexpr uint64_t kUnknownRevision = 0;
+
 // The maximum number of times that Claim tries, if other servers change the key between its calls of the store.
 constexpr int kMaxLooks = 4;
 
@@ -125,7 +128,11 @@ absl::Status SharedCollections::Remove(const std::string& name) {
 void SharedCollections::NoteUnloaded(const std::string& name) {
   const MutexLock lock(&mutex_);
   const auto found = shared_.find(name);
-  if (found != shared_.end()) unloaded_[name] = found->second.revision;
+  if (found != shared_.end()) {
+    unloaded_[name] = found->second.revision;
+  } else if (!has_read_ && unloaded_.size() < kMaxSharedCollections) {
+    unloaded_[name] = kUnknownRevision;
+  }
 }
 
 void SharedCollections::Take(const KeyValueStore::Change& change) {
@@ -172,13 +179,19 @@ absl::Status SharedCollections::TakeValue(const std::string& collection, const K
   }
   *is_new = found == shared_.end() || found->second.revision != change.revision;
   shared_[collection] = {.settings = *std::move(settings), .revision = change.revision};
+  const auto unloaded = unloaded_.find(collection);
+  if (unloaded != unloaded_.end() && unloaded->second == kUnknownRevision) unloaded->second = change.revision;
   return absl::OkStatus();
 }
 
 void SharedCollections::TakeStatus(const absl::Status& status) {
   {
     const MutexLock lock(&mutex_);
-    has_read_ = has_read_ || status.ok();
+    if (status.ok() && !has_read_) {
+      has_read_ = true;
+      // Nothing was shared under these names. What will be is new.
+      std::erase_if(unloaded_, [](const auto& unloaded) { return unloaded.second == kUnknownRevision; });
+    }
     is_refused_ = !status.ok() && !absl::IsUnavailable(status);
   }
   changed_.NotifyAll();

@@ -141,6 +141,26 @@ TEST_F(SharedCollectionsTest, AnUnloadedCollectionIsLeftOutUntilItIsSharedAnew) 
   EXPECT_FALSE(b_.shared->MayCreate("docs"));
 }
 
+TEST_F(SharedCollectionsTest, AnUnloadCountsAlsoBeforeTheStoreWasRead) {
+  ASSERT_TRUE(a_.shared->Claim(Settings("docs")).ok());
+  ASSERT_TRUE(a_.shared->Claim(Settings("news")).ok());
+  server_.SetStatus(absl::UnavailableError("the fake keys do not answer"));
+  SharingServer later(server_);
+  later.shared->Follow();
+  later.shared->NoteUnloaded("docs");
+  later.shared->NoteUnloaded("unknown");
+  server_.SetStatus(absl::OkStatus());
+  server_.TellAll();
+  EXPECT_THAT(later.Names(), ElementsAre("news"));
+  EXPECT_FALSE(later.shared->MayCreate("docs"));
+  EXPECT_TRUE(later.shared->MayCreate("news"));
+  // Settings that are shared after the read are new to the server.
+  ASSERT_TRUE(a_.shared->Claim(Settings("unknown")).ok());
+  ASSERT_TRUE(a_.shared->Remove("docs").ok());
+  ASSERT_TRUE(a_.shared->Claim(Settings("docs")).ok());
+  EXPECT_THAT(later.Names(), ElementsAre("docs", "news", "unknown"));
+}
+
 TEST_F(SharedCollectionsTest, AKeyHasNoDotsOfTheName) {
   EXPECT_EQ(SettingsKeyOf("docs"), "collections.docs");
   EXPECT_EQ(SettingsKeyOf(".cor..pus_-2."), "collections.=cor==pus_-2=");
