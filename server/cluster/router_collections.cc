@@ -179,12 +179,18 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::
   return has_done || before.ok() ? InfoOf(request.name()) : before;
 }
 
-// A router always removes the settings: the collection is unloaded from all servers, so none may create it again.
-absl::Status RouterCollections::Unload(const std::string& name, bool /*remove_settings*/,
+// Removes the settings even if the client does not ask for it: the collection is unloaded from all servers, so none may
+// create it again. A collection that is not live has no settings, and can be unloaded while NATS is away.
+absl::Status RouterCollections::Unload(const std::string& name, bool remove_settings,
                                        const service::ChangeContext& context) {
+  const std::shared_ptr<const View> view = membership_->view();
+  const auto known = view->collections().find(name);
+  // Without a server that reports the collection, `info` has no dimension, and may lack `live`.
+  const bool is_fixed =
+      known != view->collections().end() && known->second->info.dim() > 0 && !known->second->info.has_live();
   v1::UnloadCollectionRequest request;
   request.set_name(name);
-  request.set_remove_settings(true);
+  request.set_remove_settings(remove_settings || !is_fixed);
   const StopSignal both(context.stop, shutdown_);
   const service::ChangeContext change{.stop = &both, .span = context.span};
   absl::Status status = OnAll(kUnloadRpc, request, change, absl::StatusCode::kNotFound, {});

@@ -120,8 +120,9 @@ class CollectionAdmin : public CollectionApi {
   absl::Status ReloadAll();
 
   // With `remove_settings`, first removes the collection's settings from the registry, even if this server does not
-  // have the collection. If NATS does not answer, returns UNAVAILABLE and unloads nothing. Waits while the collection
-  // is being created. After a successful call, CreateShared does not create the collection again.
+  // have the collection. If NATS does not answer, returns UNAVAILABLE and unloads nothing, unless neither this server
+  // nor the registry knows the name: then NOT_FOUND. Waits while the collection is being created. After a successful
+  // call, CreateShared does not create the collection again.
   absl::Status Unload(const std::string& name, bool remove_settings, const ChangeContext& context) override;
 
   std::vector<v1::CollectionInfo> List() const override;

@@ -180,12 +180,17 @@ absl::Status CollectionAdmin::CreateShared(const store::SharedSettings& settings
 }
 
 // Returns UNAVAILABLE if NATS does not answer: the settings would stay, and servers would create the collection again.
-// Only logs a refusal by NATS, because this server then cannot have shared the settings.
+// But if this server knows of no settings, and does not have the collection either, there is nothing to remove. Only
+// logs a refusal by NATS, because this server then cannot have shared the settings.
 absl::Status CollectionAdmin::RemoveSettings(const std::string& name) {
+  bool is_known = false;
   for (const store::CollectionStatus& status : store_->List()) {
-    if (status.name == name && status.collection != nullptr && status.live == nullptr) return absl::OkStatus();
+    if (status.name != name) continue;
+    if (status.collection != nullptr && status.live == nullptr) return absl::OkStatus();
+    is_known = true;
   }
   const absl::Status status = registry_->Remove(name);
+  if (absl::IsUnavailable(status) && !is_known && registry_->IsUnused(name)) return absl::OkStatus();
   if (status.ok() || absl::IsUnavailable(status)) return status;
   log::Write(spdlog::level::warn, "shared_settings_kept", {{"name", name}, {"error", status.ToString()}});
   return absl::OkStatus();

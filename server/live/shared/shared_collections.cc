@@ -77,6 +77,11 @@ absl::Status SharedCollections::Check(const store::SharedSettings& settings) con
   return found == shared_.end() ? absl::OkStatus() : CheckSameSettings(settings, found->second.settings);
 }
 
+bool SharedCollections::IsUnused(const std::string& name) const {
+  const MutexLock lock(&mutex_);
+  return has_read_ && !shared_.contains(name);
+}
+
 // The store connects in the background. So the first call waits until the store has been read, at most for
 // options_.timeout.
 void SharedCollections::WaitUntilRead() {

@@ -38,7 +38,7 @@ class SharedCollections final : public store::SettingsRegistry {
   };
 
   // The caller owns `keys`, and must destroy it before this object: until then, the thread of `keys` calls functions of
-  // this object. After that, only All, Check and MayCreate may be called.
+  // this object. After that, only functions that are const may be called.
   SharedCollections(KeyValueStore* keys, Options options) : keys_(keys), options_(std::move(options)) {}
   SharedCollections(const SharedCollections&) = delete;
   SharedCollections& operator=(const SharedCollections&) = delete;
@@ -60,6 +60,7 @@ class SharedCollections final : public store::SettingsRegistry {
   absl::StatusOr<bool> Claim(const store::SharedSettings& settings) override;
   absl::Status Remove(const std::string& name) override;
   bool MayCreate(const std::string& name) const override;
+  bool IsUnused(const std::string& name) const override;
   void NoteUnloaded(const std::string& name) override;
 
  private:

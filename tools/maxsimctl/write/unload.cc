@@ -29,7 +29,7 @@ void AddUnload(CLI::App& app, Context& context) {
   auto remove_settings = std::make_shared<bool>(false);
   command->add_flag("--remove-settings", *remove_settings,
                     "Also remove the settings that servers share in NATS, so that none creates the collection again; a "
-                    "router always does");
+                    "router does so for every live collection");
   command->callback(
       [name, remove_settings, &context] { context.result = RunUnload(*name, *remove_settings, context); });
 }

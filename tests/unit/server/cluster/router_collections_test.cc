@@ -182,25 +182,6 @@ TEST_F(RouterCollectionsTest, AGroupWithOneReplicaLeftIsReloadedAfterTheFirstWav
               ElementsAre("10 ReloadCollection", "01 ReloadCollection", "11 ReloadCollection", "00 ReloadCollection"));
 }
 
-TEST_F(RouterCollectionsTest, AnUnloadOfWhatNobodyHasIsNotFound) {
-  for (const auto& one : replicas_) one->server().admin_status = grpc::Status(grpc::StatusCode::NOT_FOUND, "none");
-  EXPECT_TRUE(absl::IsNotFound(collections_->Unload("c", /*remove_settings=*/false, {})));
-  replica(1, 1).server().admin_status = grpc::Status::OK;
-  EXPECT_TRUE(collections_->Unload("c", /*remove_settings=*/false, {}).ok());
-}
-
-TEST_F(RouterCollectionsTest, AnUnloadRemovesTheSharedSettingsAtEveryServer) {
-  std::atomic<int> num_removals{0};
-  for (const auto& one : replicas_) {
-    one->server().on_unload = [&](const v1::UnloadCollectionRequest& request) {
-      if (request.name() == "c" && request.remove_settings()) ++num_removals;
-      return grpc::Status::OK;
-    };
-  }
-  EXPECT_TRUE(collections_->Unload("c", /*remove_settings=*/false, {}).ok());
-  EXPECT_EQ(num_removals, static_cast<int>(replicas_.size()));
-}
-
 TEST_F(RouterCollectionsTest, ASnapshotIsOfOneReplicaOfEachGroupThatAnswers) {
   replica(0, 0).away = true;
   ASSERT_TRUE(Eventually([&] { return !seen(0, 0)->poll_status().ok(); }));

@@ -149,10 +149,13 @@ TEST_F(SharedCollectionsTest, AnUnloadCountsAlsoBeforeTheStoreWasRead) {
   later.shared->Follow();
   later.shared->NoteUnloaded("docs");
   later.shared->NoteUnloaded("unknown");
+  EXPECT_FALSE(later.shared->IsUnused("unknown")) << "the server has read nothing";
   server_.SetStatus(absl::OkStatus());
   server_.TellAll();
   EXPECT_THAT(later.Names(), ElementsAre("news"));
   EXPECT_FALSE(later.shared->MayCreate("docs"));
+  EXPECT_FALSE(later.shared->IsUnused("docs"));
+  EXPECT_TRUE(later.shared->IsUnused("unknown"));
   EXPECT_TRUE(later.shared->MayCreate("news"));
   // Settings that are shared after the read are new to the server.
   ASSERT_TRUE(a_.shared->Claim(Settings("unknown")).ok());

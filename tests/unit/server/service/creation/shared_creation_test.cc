@@ -60,12 +60,14 @@ class FakeRegistry final : public store::SettingsRegistry {
   bool MayCreate(const std::string& name) const override {
     return shared.contains(name) && std::find(unloaded.begin(), unloaded.end(), name) == unloaded.end();
   }
+  bool IsUnused(const std::string& name) const override { return has_read && !shared.contains(name); }
   void NoteUnloaded(const std::string& name) override { unloaded.push_back(name); }
 
   absl::Status status;  // of Claim and Remove
   std::function<void()> on_claim;
   std::map<std::string, SharedSettings> shared;
   std::vector<std::string> unloaded;
+  bool has_read = true;
   int num_removals = 0;
 };
 
@@ -267,6 +269,17 @@ TEST_F(SharedCreationTest, AnUnloadWaitsForNatsButNotForItsPermission) {
   registry_.status = absl::FailedPreconditionError("it is forbidden");
   EXPECT_TRUE(run.admin.Unload("docs", /*remove_settings=*/true, {}).ok());
   EXPECT_THAT(run.Names(), IsEmpty());
+}
+
+TEST_F(SharedCreationTest, WithoutNatsAnUnknownNameIsNotFound) {
+  SharingRun run(Root("a"), &registry_);
+  Settings("shared");
+  registry_.status = absl::UnavailableError("NATS does not answer");
+  EXPECT_TRUE(absl::IsNotFound(run.admin.Unload("base", /*remove_settings=*/true, {})));
+  EXPECT_TRUE(absl::IsUnavailable(run.admin.Unload("shared", /*remove_settings=*/true, {})));
+  registry_.has_read = false;
+  EXPECT_TRUE(absl::IsUnavailable(run.admin.Unload("base", /*remove_settings=*/true, {})))
+      << "other servers may have shared settings under this name";
 }
 
 TEST_F(SharedCreationTest, AClientAndTheClusterDoNotCreateOneCollectionTwice) {
