@@ -1,6 +1,7 @@
 #include "server/live/shared/collection_learner.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -123,7 +124,11 @@ void CollectionLearner::Learn(const SharedCollections::Shared& shared) {
   const std::string& name = shared.settings.options.name;
   const auto failed = failures_.find(name);
   if (failed != failures_.end() && MonotonicNow() < failed->second.retry_at) return;
-  const absl::StatusOr<SlotRange> slots = SlotsOfServer(shared.settings, layouts_->Find(name).get(), options_.own);
+  const std::shared_ptr<const collection::SlotLayout> layout = layouts_->Find(name);
+  // A layout that cannot be read gives the server slots, too, but it is not known which.
+  const absl::Status readable = layouts_->CheckReadable(name);
+  const absl::StatusOr<SlotRange> slots =
+      readable.ok() ? SlotsOfServer(shared.settings, layout.get(), options_.own) : readable;
   const absl::Status status = slots.ok() ? create_(shared.settings, *slots) : slots.status();
   if (status.ok() || stopping()) {
     failures_.erase(name);

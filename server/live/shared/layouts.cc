@@ -50,6 +50,12 @@ std::shared_ptr<const collection::SlotLayout> Layouts::Find(std::string_view col
   return found == layouts_.end() ? nullptr : found->second;
 }
 
+absl::Status Layouts::CheckReadable(std::string_view collection) const {
+  const MutexLock lock(&mutex_);
+  const auto found = unread_.find(collection);
+  return found == unread_.end() ? absl::OkStatus() : absl::FailedPreconditionError(found->second);
+}
+
 absl::StatusOr<collection::SlotLayout> Layouts::Set(std::string_view collection,
                                                     std::vector<collection::SlotOwner> owners,
                                                     uint64_t expected_revision) {
@@ -72,6 +78,7 @@ void Layouts::Take(const KeyValueStore::Change& change) {
     if (!name.has_value()) return;
     {
       const MutexLock lock(&mutex_);
+      unread_.erase(*name);
       if (layouts_.erase(*name) == 0) return;
     }
     log::Write(spdlog::level::info, "layout_removed", {{"name", *name}});
@@ -81,6 +88,7 @@ void Layouts::Take(const KeyValueStore::Change& change) {
   const absl::Status status =
       name.has_value() ? TakeValue(*name, change, &is_new) : Invalid("the key is not that of a collection's layout");
   if (!status.ok()) {
+    if (name.has_value()) NoteUnread(*name, change, status);
     // All keys come again from time to time, but a wrong value is logged only once.
     const auto seen = ignored_.find(change.key);
     if (seen == ignored_.end() ? ignored_.size() >= kMaxLayouts : seen->second == change.revision) return;
@@ -109,7 +117,16 @@ absl::Status Layouts::TakeValue(const std::string& collection, const KeyValueSto
   }
   *is_new = found == layouts_.end() || *found->second != *layout;
   layouts_[collection] = std::move(layout);
+  unread_.erase(collection);
   return absl::OkStatus();
+}
+
+void Layouts::NoteUnread(const std::string& collection, const KeyValueStore::Change& change,
+                         const absl::Status& status) {
+  const MutexLock lock(&mutex_);
+  if (unread_.size() >= kMaxLayouts && !unread_.contains(collection)) return;
+  unread_[collection] = Cat("its layout of revision ", change.revision, " is ignored (key ", change.key, " of ",
+                            keys_->name(), "): ", std::string(status.message()));
 }
 
 void Layouts::TakeStatus(const absl::Status& status) {

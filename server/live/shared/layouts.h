@@ -45,6 +45,10 @@ class Layouts {
   // Returns the layout of a collection, or null if it has none, or if it is not known yet.
   std::shared_ptr<const collection::SlotLayout> Find(std::string_view collection) const;
 
+  // Returns OK, or FAILED_PRECONDITION if the collection's key has a value that this server ignores, because it is
+  // wrong or a later version has written it. Find then returns the layout before it, or null.
+  absl::Status CheckReadable(std::string_view collection) const;
+
   // Sets the layout of a collection, if its revision is `expected_revision` (0: if it has no layout). `owners` must be
   // valid (CheckSlotOwners). Every server, also this one, finds the new layout moments later. Blocks for the time limit
   // of a call at most a few times. Returns ABORTED about the field "expected_revision" if the layout has another
@@ -55,10 +59,13 @@ class Layouts {
  private:
   void Take(const KeyValueStore::Change& change);
   absl::Status TakeValue(const std::string& collection, const KeyValueStore::Change& change, bool* is_new);
+  void NoteUnread(const std::string& collection, const KeyValueStore::Change& change, const absl::Status& status);
   void TakeStatus(const absl::Status& status);
 
   mutable Mutex mutex_;
   std::map<std::string, std::shared_ptr<const collection::SlotLayout>, std::less<>> layouts_ ABSL_GUARDED_BY(mutex_);
+  // Why the present values of keys are ignored, by collection. At most kMaxLayouts.
+  std::map<std::string, std::string, std::less<>> unread_ ABSL_GUARDED_BY(mutex_);
   bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;
 
   // Only the store's thread uses these.

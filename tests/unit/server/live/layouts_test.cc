@@ -130,6 +130,24 @@ TEST_F(LayoutsTest, ALayoutThatAnOperatorRemovesIsGoneAndCanBeSetAgain) {
   EXPECT_NE(a_->Find("docs"), nullptr);
 }
 
+TEST_F(LayoutsTest, AnIgnoredValueIsReportedUntilItIsCorrectedOrRemoved) {
+  EXPECT_TRUE(a_->CheckReadable("docs").ok());
+  const uint64_t revision = server_.Write("layout.docs", R"({"format_version": 2})");
+  EXPECT_EQ(a_->Find("docs"), nullptr);
+  const absl::Status status = a_->CheckReadable("docs");
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_EQ(status.message(), absl::StrCat("its layout of revision ", revision,
+                                           " is ignored (key layout.docs of fake keys): format_version: 2; this "
+                                           "version reads 1"));
+  MustSet(*b_, revision);
+  EXPECT_TRUE(a_->CheckReadable("docs").ok());
+  server_.Write("layout.docs", "{}");
+  EXPECT_TRUE(absl::IsFailedPrecondition(a_->CheckReadable("docs"))) << "the server keeps the layout before it";
+  EXPECT_NE(a_->Find("docs"), nullptr);
+  server_.Remove("layout.docs");
+  EXPECT_TRUE(a_->CheckReadable("docs").ok());
+}
+
 TEST_F(LayoutsTest, AWrongValueIsIgnoredAndLoggedOnceByEachServer) {
   MustSet(*a_, 0);
   const std::string wrong = R"({"owners": [{"group": "g0", "slots": {"first_slot": 0, "end_slot": 4095}}]})";

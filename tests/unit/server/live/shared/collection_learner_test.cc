@@ -157,6 +157,19 @@ TEST_F(CollectionLearnerTest, AGroupWithoutSlotsGetsTheCollectionOnceTheLayoutGi
   EXPECT_EQ(*CreatedSlots("docs"), kSecondHalf);
 }
 
+TEST_F(CollectionLearnerTest, AnUnreadableLayoutIsNotTakenForNone) {
+  const std::string of_later_version = R"({"format_version": 2, "owners": []})";
+  server_.Write(LayoutKeyOf("docs"), of_later_version);
+  Share("docs", SharedBy("g0"));
+  Share("marker", SharedBy("g0"));
+  Start({.group = "g0"}, absl::Hours(1));
+  ASSERT_TRUE(IsCreated("marker"));  // so "docs", which comes before it, was looked at
+  EXPECT_FALSE(CreatedSlots("docs").has_value());
+  server_.Write(LayoutKeyOf("docs"), FormatLayoutValue(kTwoHalves.owners));
+  ASSERT_TRUE(IsCreated("docs"));
+  EXPECT_EQ(*CreatedSlots("docs"), kFirstHalf);
+}
+
 TEST_F(CollectionLearnerTest, ACreationThatFailsIsTriedAgain) {
   SetStatus(absl::ResourceExhaustedError("the disk is full"));
   Share("docs");
