@@ -15,4 +15,11 @@ std::string QuoteJson(const Json& value) {
   return Printable(value.dump(-1, ' ', false, Json::error_handler_t::replace), kLongestJsonQuote);
 }
 
+absl::Status CheckFormatVersion(const Json& value, uint64_t known) {
+  const auto version = value.find(kFormatVersionKey);
+  if (version == value.end() ? known == 1 : *version == known) return absl::OkStatus();
+  const std::string given = version == value.end() ? "1" : QuoteJson(*version);
+  return Invalid(kFormatVersionKey, ": ", given, "; this version reads ", known);
+}
+
 }  // namespace maxsim::live

@@ -15,14 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kLongestQuote = 64;
-constexpr const char* kVersionKey = "format_version";
 constexpr uint64_t kLayoutFormatVersion = 1;
-
-absl::Status CheckVersion(const Json& value) {
-  const auto version = value.find(kVersionKey);
-  if (version == value.end() || *version == kLayoutFormatVersion) return absl::OkStatus();
-  return Invalid(kVersionKey, ": ", QuoteJson(*version), "; this version reads ", kLayoutFormatVersion);
-}
 
 absl::StatusOr<std::string> ReadGroup(const Json& owner, std::string_view path) {
   const auto group = owner.find("group");
@@ -60,7 +53,7 @@ std::string FormatLayoutValue(const std::vector<collection::SlotOwner>& owners) 
     list.push_back(
         {{"group", owner.group}, {"slots", {{"first_slot", owner.first_slot}, {"end_slot", owner.end_slot}}}});
   }
-  return Json({{kVersionKey, kLayoutFormatVersion}, {"owners", std::move(list)}}).dump();
+  return Json({{kFormatVersionKey, kLayoutFormatVersion}, {"owners", std::move(list)}}).dump();
 }
 
 absl::StatusOr<std::vector<collection::SlotOwner>> ParseLayoutValue(std::string_view value) {
@@ -69,7 +62,7 @@ absl::StatusOr<std::vector<collection::SlotOwner>> ParseLayoutValue(std::string_
   }
   const Json json = Json::parse(value, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return Invalid("the value ", Printable(value, kLongestQuote), " is not a JSON object");
-  if (absl::Status status = CheckVersion(json); !status.ok()) return status;
+  if (absl::Status status = CheckFormatVersion(json, kLayoutFormatVersion); !status.ok()) return status;
   const auto list = json.find("owners");
   if (list == json.end() || !list->is_array()) return Invalid("owners is not there or is not a list");
   std::vector<collection::SlotOwner> owners;

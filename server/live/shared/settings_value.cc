@@ -20,6 +20,7 @@ using Json = nlohmann::json;
 using store::SharedSettings;
 
 constexpr size_t kLongestValueQuote = 64;
+constexpr uint64_t kSettingsFormatVersion = 1;
 
 // Reads the members of one JSON object. After the first wrong member, `status` is its error, and reads change nothing.
 class Members {
@@ -145,7 +146,8 @@ std::vector<std::pair<std::string_view, std::string>> Texts(const SharedSettings
 
 std::string FormatSettingsValue(const SharedSettings& settings) {
   const collection::CreateOptions& options = settings.options;
-  Json json = {{"dim", options.dim},
+  Json json = {{kFormatVersionKey, kSettingsFormatVersion},
+               {"dim", options.dim},
                {"storage", Name(options.storage)},
                {"id_type", collection::Name(options.id_type)},
                {"codes", nullptr},
@@ -173,6 +175,7 @@ absl::StatusOr<SharedSettings> ParseSettingsValue(const std::string& name, std::
   }
   const Json json = Json::parse(value, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return Invalid("the value ", Printable(value, kLongestValueQuote), " is not a JSON object");
+  if (absl::Status status = CheckFormatVersion(json, kSettingsFormatVersion); !status.ok()) return status;
   SharedSettings settings;
   settings.options.name = name;
   Members members(json, "");

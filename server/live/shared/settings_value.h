@@ -1,6 +1,7 @@
-// The value of a collection's key `collections.NAME` in the key-value store, such as {"dim": 128, "storage": "f16",
-// "id_type": "string", "codes": null, "fields": [{"name": "year", "kind": "integer", "path": "year"}], "encoder": null,
-// "residency": "auto", "replicate": false, "partitioned": false, "group": ""}. The functions are pure.
+// The value of a collection's key `collections.NAME` in the key-value store, such as {"format_version": 1, "dim": 128,
+// "storage": "f16", "id_type": "string", "codes": null, "fields": [{"name": "year", "kind": "integer", "path":
+// "year"}], "encoder": null, "residency": "auto", "replicate": false, "partitioned": false, "group": ""}. A value
+// without "format_version" has version 1. The functions are pure.
 #pragma once
 
 #include <cstddef>

@@ -101,6 +101,18 @@ TEST(SettingsValueTest, MembersOfLaterVersionsAreIgnored) {
   EXPECT_FALSE(read->options.encoder.has_value());
 }
 
+TEST(SettingsValueTest, AValueWithoutAVersionHasVersion1AndLaterVersionsAreRefused) {
+  EXPECT_THAT(FormatSettingsValue(FullSettings()), HasSubstr("\"format_version\":1"));
+  const std::string settings = Minimal("", "").substr(1);
+  EXPECT_TRUE(ParseSettingsValue("docs", "{" + settings).ok());
+  EXPECT_TRUE(ParseSettingsValue("docs", R"({"format_version": 1, )" + settings).ok());
+  for (const std::string& version : std::vector<std::string>{"0", "2", "\"1\"", "null", "1.5"}) {
+    const absl::Status status =
+        ParseSettingsValue("docs", R"({"format_version": )" + version + ", " + settings).status();
+    EXPECT_EQ(status, absl::InvalidArgumentError("format_version: " + version + "; this version reads 1"));
+  }
+}
+
 TEST(SettingsValueTest, AWrongValueIsRefusedWithTheReason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"[1]", "the value [1] is not a JSON object"},
