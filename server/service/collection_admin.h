@@ -170,6 +170,8 @@ class CollectionAdmin : public CollectionApi {
                                                  const StopSignal& stop) const;
   struct BootstrapPlan;
   absl::StatusOr<BootstrapPlan> PlanBootstrap(const v1::BootstrapCollectionRequest& request) const;
+  absl::StatusOr<BootstrapPlan> BeginBootstrap(const v1::BootstrapCollectionRequest& request, const StopSignal& stop);
+  bool IsBootstrapping(const std::string& name) const;
   absl::Status CheckMayBootstrap(const std::string& name) const;
   absl::Status FindFolder(BootstrapPlan& plan) const;
   absl::StatusOr<v1::BootstrapCollectionResponse> CarryOut(const BootstrapPlan& plan, const ChangeContext& context);

@@ -241,6 +241,26 @@ absl::StatusOr<CollectionAdmin::BootstrapPlan> CollectionAdmin::PlanBootstrap(
   return plan;
 }
 
+bool CollectionAdmin::IsBootstrapping(const std::string& name) const {
+  const MutexLock lock(&bootstrap_mutex_);
+  return running_.contains(name);
+}
+
+// Plans a bootstrap, and adds it to the running ones. Meanwhile holds the name, so that a collection that is just being
+// created is part of the plan, and later calls that create one see the bootstrap.
+absl::StatusOr<CollectionAdmin::BootstrapPlan> CollectionAdmin::BeginBootstrap(
+    const v1::BootstrapCollectionRequest& request, const StopSignal& stop) {
+  const HeldName held(&changing_, request.name(), &stop);
+  if (!held.status().ok()) return held.status();
+  absl::StatusOr<BootstrapPlan> plan = PlanBootstrap(request);
+  if (!plan.ok()) return plan;
+  const MutexLock lock(&bootstrap_mutex_);
+  if (!running_.insert(plan->name).second) {
+    return absl::FailedPreconditionError(Cat("collection \"", plan->name, "\" is being bootstrapped already"));
+  }
+  return plan;
+}
+
 // Puts the new folder into the list of created collections. From then on a restart serves it. After an error
 // `may_be_listed` says whether the list may nevertheless have it.
 absl::Status CollectionAdmin::Remember(const BootstrapPlan& plan, const std::string& path, bool* may_be_listed) {
@@ -318,14 +338,9 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::CarryOut(const 
 
 absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::Bootstrap(
     const v1::BootstrapCollectionRequest& request, const ChangeContext& context) {
-  const absl::StatusOr<BootstrapPlan> plan = PlanBootstrap(request);
+  const StopSignal stop(&stop_, context.stop);
+  const absl::StatusOr<BootstrapPlan> plan = BeginBootstrap(request, stop);
   if (!plan.ok()) return plan.status();
-  {
-    const MutexLock lock(&bootstrap_mutex_);
-    if (!running_.insert(plan->name).second) {
-      return absl::FailedPreconditionError(Cat("collection \"", plan->name, "\" is being bootstrapped already"));
-    }
-  }
   const absl::Cleanup end = [&] {
     const MutexLock lock(&bootstrap_mutex_);
     running_.erase(plan->name);
@@ -334,7 +349,6 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::Bootstrap(
   const std::string sources = absl::StrJoin(plan->sources, ",");
   log::Write(spdlog::level::info, "bootstrap_began",
              {{"name", plan->name}, {"sources", sources}, {"slots", collection::FormatSlotRange(plan->slots)}});
-  const StopSignal stop(&stop_, context.stop);
   absl::StatusOr<v1::BootstrapCollectionResponse> response =
       Guarded([&] { return CarryOut(*plan, {.stop = &stop, .span = context.span}); });
   const double seconds = absl::ToDoubleSeconds(MonotonicNow() - begin);

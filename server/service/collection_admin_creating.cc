@@ -73,7 +73,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::MakeAndLoad(const store::Sha
                        stop);
   }
   if (!loaded.ok()) {
-    created_.Remove(folder.root, name).IgnoreError();
+    created_.RemoveOf(folder.root, name, folder.path).IgnoreError();
     if (is_new) RemoveNewFolder(folder.path);
   }
   return loaded;
@@ -111,6 +111,9 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   if (IsKnown(name)) {
     return FieldError(absl::StatusCode::kAlreadyExists, client::kReasonInvalidField, "name",
                       absl::StrCat("collection ", name, " is loaded already"));
+  }
+  if (IsBootstrapping(name)) {
+    return absl::FailedPreconditionError(absl::StrCat("collection ", name, " is being bootstrapped"));
   }
   const absl::StatusOr<Allowed> folder = ResolveCreated(name, request.path());
   if (!folder.ok()) return folder.status();
@@ -154,11 +157,7 @@ absl::Status CollectionAdmin::CreateShared(const store::SharedSettings& settings
   const std::string& name = settings.options.name;
   const HeldName held(&changing_, name, &stop_);
   if (!held.status().ok()) return held.status();
-  {
-    const MutexLock lock(&bootstrap_mutex_);
-    if (running_.count(name) > 0) return absl::OkStatus();
-  }
-  if (IsKnown(name)) return absl::OkStatus();
+  if (IsBootstrapping(name) || IsKnown(name)) return absl::OkStatus();
   // A client may have unloaded the collection since the caller read its settings.
   if (!registry_->MayCreate(name)) return absl::OkStatus();
   const std::vector<std::string> roots = Roots();

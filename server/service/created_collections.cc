@@ -118,4 +118,12 @@ absl::Status CreatedCollections::Remove(const std::string& root, const std::stri
   return RemoveName(name, *list) ? Write(root, *list) : absl::OkStatus();
 }
 
+absl::Status CreatedCollections::RemoveOf(const std::string& root, const std::string& name, const std::string& path) {
+  const MutexLock lock(&mutex_);
+  absl::StatusOr<std::vector<CreatedCollection>> list = Read(root);
+  if (!list.ok()) return list.status();
+  const auto is_wanted = [&](const CreatedCollection& created) { return created.name == name && created.path == path; };
+  return std::erase_if(*list, is_wanted) > 0 ? Write(root, *list) : absl::OkStatus();
+}
+
 }  // namespace maxsim::service

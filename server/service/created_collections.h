@@ -33,6 +33,8 @@ class CreatedCollections {
 
   // Removes a name from the file in `root`, if it is there.
   absl::Status Remove(const std::string& root, const std::string& name);
+  // Removes a name from the file in `root`, if it is there with this path.
+  absl::Status RemoveOf(const std::string& root, const std::string& name, const std::string& path);
 
  private:
   mutable Mutex mutex_;
