@@ -48,8 +48,8 @@ class SettingsRegistry {
   // has read them, and no client has unloaded the collection since (NoteUnloaded). Does not block.
   virtual bool MayCreate(const std::string& name) const = 0;
 
-  // Returns whether this server has read the settings at least once, and none are shared under this name, as far as it
-  // has read them. Does not block.
+  // Returns whether this server has read the settings at least once, all of them were valid, and none are shared under
+  // this name, as far as it has read them. Does not block.
   virtual bool IsUnused(const std::string& name) const = 0;
 
   // Notes that a client has unloaded the collection from this server, so that the server does not create it again until

@@ -79,7 +79,7 @@ absl::Status SharedCollections::Check(const store::SharedSettings& settings) con
 
 bool SharedCollections::IsUnused(const std::string& name) const {
   const MutexLock lock(&mutex_);
-  return has_read_ && !shared_.contains(name);
+  return has_read_ && !has_ignored_ && !shared_.contains(name);
 }
 
 // The store connects in the background. So the first call waits until the store has been read, at most for
@@ -157,6 +157,10 @@ void SharedCollections::Take(const KeyValueStore::Change& change) {
   const absl::Status status =
       name.has_value() ? TakeValue(*name, change, &is_new) : Invalid("the key is not that of a collection's settings");
   if (!status.ok()) {
+    {
+      const MutexLock lock(&mutex_);
+      has_ignored_ = true;
+    }
     // The store passes all keys again from time to time, but a wrong value is logged only once.
     const auto seen = ignored_.find(change.key);
     if (seen == ignored_.end() ? ignored_.size() >= kMaxSharedCollections : seen->second == change.revision) return;

@@ -80,8 +80,9 @@ class SharedCollections final : public store::SettingsRegistry {
   // read then sets it.
   std::map<std::string, uint64_t> unloaded_ ABSL_GUARDED_BY(mutex_);
   bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;
-  bool has_read_ ABSL_GUARDED_BY(mutex_) = false;    // all keys, at least once
-  bool is_refused_ ABSL_GUARDED_BY(mutex_) = false;  // NATS refuses to show the keys
+  bool has_read_ ABSL_GUARDED_BY(mutex_) = false;     // all keys, at least once
+  bool has_ignored_ ABSL_GUARDED_BY(mutex_) = false;  // a value, so `shared_` may lack names that are in use
+  bool is_refused_ ABSL_GUARDED_BY(mutex_) = false;   // NATS refuses to show the keys
 
   // Only the store's thread uses these.
   std::map<std::string, uint64_t> ignored_;  // by key: the revision of a value that was wrong

@@ -156,6 +156,8 @@ TEST_F(SharedCollectionsTest, AnUnloadCountsAlsoBeforeTheStoreWasRead) {
   EXPECT_FALSE(later.shared->MayCreate("docs"));
   EXPECT_FALSE(later.shared->IsUnused("docs"));
   EXPECT_TRUE(later.shared->IsUnused("unknown"));
+  server_.Write("collections.wrong", "{}");
+  EXPECT_FALSE(later.shared->IsUnused("wrong")) << "its value is ignored";
   EXPECT_TRUE(later.shared->MayCreate("news"));
   // Settings that are shared after the read are new to the server.
   ASSERT_TRUE(a_.shared->Claim(Settings("unknown")).ok());
