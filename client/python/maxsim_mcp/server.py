@@ -27,6 +27,9 @@ _DESCRIPTIONS = {
     "best, and their similarity. The similarities add up to the document's score.",
     "list": "Lists the collections that can be searched, with their sizes and the fields that filters can use.",
 }
+# The member of an error's `_meta` with its data. It is not the structured content, which must be of the tool's schema:
+# clients check that of errors, too, and would show their own error instead of the tool's.
+ERROR_KEY = "maxsim/error"
 _RESULTS = {"search": schemas.SEARCH_RESULT, "explain": schemas.EXPLAIN_RESULT, "list": schemas.LIST_RESULT}
 
 
@@ -61,8 +64,8 @@ def make_server(client: maxsim.AsyncClient, settings: Settings) -> Server[Any]:
         try:
             answer = await tools.call(params.name, params.arguments or {})
         except ToolError as error:
-            return _result(error.text(), {"error": error.details}, is_error=True)
-        return _result(answer.text, answer.structured)
+            return types.CallToolResult(content=_text(error.text()), is_error=True, _meta={ERROR_KEY: error.details})
+        return types.CallToolResult(content=_text(answer.text), structured_content=answer.structured)
 
     return Server(
         "maxsim",
@@ -74,10 +77,8 @@ def make_server(client: maxsim.AsyncClient, settings: Settings) -> Server[Any]:
     )
 
 
-def _result(text: str, structured: dict[str, Any], is_error: bool = False) -> types.CallToolResult:
-    return types.CallToolResult(
-        content=[types.TextContent(type="text", text=text)], structured_content=structured, is_error=is_error
-    )
+def _text(text: str) -> list[types.ContentBlock]:
+    return [types.TextContent(type="text", text=text)]
 
 
 async def _serve(client: maxsim.AsyncClient, settings: Settings) -> None:

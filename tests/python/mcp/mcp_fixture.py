@@ -6,6 +6,7 @@ import sys
 import unittest
 
 import anyio
+import jsonschema
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -14,6 +15,8 @@ sys.path[:0] = [str(TESTS / "examples"), str(TESTS / "support")]
 from python_package import PYTHON_CLIENT, use_package  # noqa: E402
 
 use_package()
+from maxsim_mcp.server import ERROR_KEY  # noqa: E402
+
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 LIMIT_S = 120  # only ends a test that hangs
 
@@ -35,13 +38,19 @@ class SessionTest(unittest.TestCase):
         return anyio.run(run_session)
 
     def results(self, calls, *options, server=None, environment=None):
-        """Makes calls in one session. `calls` are pairs of a tool and its arguments. Returns their results."""
+        """Makes calls in one session. `calls` are pairs of a tool and its arguments. Returns their results, and checks
+        each structured content against the tool's schema, also those of errors, as clients in TypeScript do."""
 
         async def work(client):
-            await client.list_tools()  # The client checks results against the schemas that it has seen.
-            return [await client.call_tool(tool, arguments) for tool, arguments in calls]
+            listed = await client.list_tools()
+            return listed.tools, [await client.call_tool(tool, arguments) for tool, arguments in calls]
 
-        return self.session(work, *options, server=server, **(environment or {}))
+        tools, results = self.session(work, *options, server=server, **(environment or {}))
+        schemas = {tool.name: tool.output_schema for tool in tools}
+        for (tool, _), result in zip(calls, results):
+            if result.structured_content is not None:
+                jsonschema.validate(result.structured_content, schemas[tool])
+        return results
 
     def found(self, tool, *options, **arguments):
         """Returns the text and the structured content of a call that succeeds."""
@@ -61,7 +70,8 @@ class SessionTest(unittest.TestCase):
     def failed(self, result):
         """Returns the data of an error. Checks that the text says the same."""
         self.assertTrue(result.is_error, result.content)
-        error = result.structured_content["error"]
+        self.assertIsNone(result.structured_content)
+        error = result.meta[ERROR_KEY]
         reason = f" (reason {error['reason']})" if "reason" in error else ""
         self.assertEqual(result.content[0].text, f"{error['code']}: {error['message']}{reason}")
         return error
