@@ -55,7 +55,10 @@ class HttplibTransport final : public HttpTransport {
       return absl::DataLossError(
           Cat(origin_, ": answers with more than ", request.max_response_bytes, " bytes to a ", request.method));
     }
-    if (!is_answered) return ErrorOf(error, origin_);
+    if (!is_answered) {
+      DropIdleClients();
+      return ErrorOf(error, origin_);
+    }
     response.status = received.status;
     for (const auto& [name, value] : received.headers) response.headers[absl::AsciiStrToLower(name)] = value;
     const MutexLock lock(&mutex_);
@@ -84,6 +87,14 @@ class HttplibTransport final : public HttpTransport {
     client->enable_server_certificate_verification(true);
     if (!ca_file_.empty()) client->set_ca_cert_path(ca_file_.c_str());
     return client;
+  }
+
+  // If one connection broke, the store may have closed the idle ones, too. httplib does not notice that before it sends
+  // a request, so each would cost the caller an attempt.
+  void DropIdleClients() {
+    std::vector<std::unique_ptr<httplib::Client>> dropped;
+    const MutexLock lock(&mutex_);
+    dropped.swap(idle_);
   }
 
   const std::string origin_;
