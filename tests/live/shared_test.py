@@ -50,7 +50,7 @@ class World:
             "live.log": "nats",
             "nats.url": self.nats.url,
             "nats.replicas": 1,
-            "nats.timeout": "2s",
+            "nats.timeout": "1m",
             "live.create_from_cluster": str(learns).lower(),
             **{key.replace("__", "."): value for key, value in flags.items()},
         }
@@ -164,7 +164,7 @@ def test_a_learned_collection_outlasts_restarts(world):
 
 
 def test_nats_may_be_away_at_the_start(world):
-    a, b = world.add("a"), world.add("b")
+    a, b = world.add("a", nats__timeout="2s"), world.add("b", nats__timeout="2s")
     with client.refused(grpc.StatusCode.UNAVAILABLE) as refused:
         create(a)
     expect("nats.url" in refused[0].details(), refused[0].details())
