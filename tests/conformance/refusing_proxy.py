@@ -81,7 +81,7 @@ class RefusingProxy:
         kept = {name: value for name, value in headers.items() if name.lower() not in ("host", "connection")}
         request = urllib.request.Request(self._target_url + path, body or None, kept, method=command)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=600) as answer:
                 return answer.status, answer.headers, answer.read()
         except urllib.error.HTTPError as error:
             return error.code, error.headers, error.read()

@@ -80,7 +80,7 @@ class World:
         self._stops.append(encoder.stop)
         collections = {name: self._build(programs, name) for name in self.data["collections"]}
         (self.folder / "live").mkdir()
-        common = {"encoder.url": f"http://127.0.0.1:{encoder.port}", **LIMITS}
+        common = {"encoder.url": f"http://127.0.0.1:{encoder.port}", "encoder.timeout": "10m", **LIMITS}
         live = {"store.allowed_roots": self.folder / "live"}
         plain = self._serve(programs, "plain", collections, **common, **live)
         self.ca_file, self.other_ca_file = self._certificates()

@@ -47,7 +47,7 @@ class Driver:
     def call(self, verb, path, body=None):
         """Makes a request, and repeats it as long as its error permits a retry. Returns the answer's JSON."""
         delay = self._options.get("backoff_ms", 50) / 1000
-        deadline = time.monotonic() + self._options.get("timeout_ms", 30_000) / 1000
+        deadline = time.monotonic() + self._options.get("timeout_ms", 600_000) / 1000
         for attempt in range(1, self._options["max_attempts"] + 1):
             try:
                 return self.attempt(verb, path, body)
@@ -75,7 +75,7 @@ class Driver:
         sent = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url + path, sent, headers, method=verb)
         try:
-            with urllib.request.urlopen(request, timeout=60, context=context) as answer:
+            with urllib.request.urlopen(request, timeout=600, context=context) as answer:
                 text = answer.read()
                 return json.loads(text) if text[:1] in (b"{", b"[") else text.decode()
         except urllib.error.HTTPError as error:

@@ -136,7 +136,7 @@ class Driver:
         service = arguments.get("service", "").encode()
         with channel:
             request = b"\x0a" + bytes([len(service)]) + service if service else b""
-            answer = channel.unary_unary("/grpc.health.v1.Health/Check")(request, timeout=30)
+            answer = channel.unary_unary("/grpc.health.v1.Health/Check")(request, timeout=600)
         return {"status": ("UNKNOWN", "SERVING", "NOT_SERVING")[answer[1] if answer else 0]}
 
     def info(self, client, arguments):
