@@ -113,8 +113,9 @@ def client_options(given, world):
     return options
 
 
-def run_case(driver, world, case, method, transport):
+def run_case(driver, world, case, method, chosen):
     """Runs one case. Returns "passed", "not offered", or a text that begins with "failed"."""
+    transport = chosen.transport
     if case.get("transport", transport) != transport:
         return "not offered"
     if case.get("live"):
@@ -125,7 +126,9 @@ def run_case(driver, world, case, method, transport):
         line = {"case": case["name"], "client": client_options(case.get("client", {}), world)}
         answer = driver.ask({**line, "method": step["method"], "arguments": step["arguments"]})
         if "unsupported" in answer:
-            return "not offered"
+            if step["method"] in chosen.left_out:
+                return "not offered"
+            return f"failed at step {i + 1}: {step['method']} is not in drivers.LEFT_OUT[{chosen.name!r}]: {answer}"
         problem = outcomes.difference(step["method"], step, answer, transport)
         if not problem and "attempts" in refusal:
             problem = attempts_problem(refusal, world.refusing.call_times())
@@ -144,20 +147,20 @@ def attempts_problem(refusal, times):
     return f"a retry came {early[0]:.3f} s after the refusal, which asked for {least} s" if early else None
 
 
-def run_driver(name, command, transport, programs, data, only):
+def run_driver(chosen, programs, data, only):
     """Runs all cases with one driver and servers of its own. Returns the outcome of each case by (method, name)."""
     from world import World
 
-    results = {}
+    name, results = chosen.name, {}
     with tempfile.TemporaryDirectory(prefix=f"maxsim-conformance-{name}-") as folder:
         world = World(programs, pathlib.Path(folder), data)
-        driver = Driver(command, world.addresses)
+        driver = Driver(chosen.command, world.addresses)
         try:
             for method, path in case_files.case_paths().items():
                 for case in case_files.read_cases(path):
                     if only and only != case["name"]:
                         continue
-                    outcome = run_case(driver, world, case, case.get("method", method), transport)
+                    outcome = run_case(driver, world, case, case.get("method", method), chosen)
                     results[method, case["name"]] = outcome
                     if outcome.startswith("failed"):
                         print(f"{name}: {method}: {case['name']}: {outcome}", flush=True)
@@ -205,10 +208,7 @@ def main():
     if not chosen:
         sys.exit("no driver was chosen")
     results = {
-        driver.name: run_driver(
-            driver.name, driver.command, driver.transport, options.programs.resolve(), data, options.case
-        )
-        for driver in chosen
+        driver.name: run_driver(driver, options.programs.resolve(), data, options.case) for driver in chosen
     }
     print_table(results)
     everything = {key for found in results.values() for key in found}

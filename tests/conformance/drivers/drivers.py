@@ -11,11 +11,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 @dataclasses.dataclass(frozen=True)
 class Driver:
     """The runner appends the servers' addresses to `command`. With the `transport` "http", it expects the names that
-    the HTTP API has for the fields of errors."""
+    the HTTP API has for the fields of errors. `left_out` are the methods that the driver may answer with
+    "unsupported"."""
 
     name: str
     command: list
     transport: str = "grpc"
+    left_out: frozenset = frozenset()
 
 
 # Drivers that are scripts of this folder. Other drivers are named with their command: --driver cpp=PROGRAM.
@@ -26,6 +28,8 @@ SCRIPTS = {
 }
 # The drivers that speak HTTP; the others speak gRPC.
 OVER_HTTP = {"http", "typescript"}
+# The methods that clients do not have, by driver. If a driver does not run a case of another method, the test fails.
+LEFT_OUT = {}
 
 
 def choose(names):
@@ -36,5 +40,6 @@ def choose(names):
         if not program and name not in SCRIPTS:
             sys.exit(f"--driver {name}: give its command, --driver {name}=COMMAND; without one: {', '.join(SCRIPTS)}")
         command = shlex.split(program) if program else SCRIPTS[name]
-        chosen.append(Driver(name, command, "http" if name in OVER_HTTP else "grpc"))
+        transport = "http" if name in OVER_HTTP else "grpc"
+        chosen.append(Driver(name, command, transport, frozenset(LEFT_OUT.get(name, ()))))
     return chosen

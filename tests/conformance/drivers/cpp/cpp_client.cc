@@ -7,13 +7,13 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "client/client.h"
@@ -89,7 +89,8 @@ Result Health(const ClientOptions& options, const Json& arguments) {
   return Json{{"status", grpc::health::v1::HealthCheckResponse::ServingStatus_Name(response.status())}};
 }
 
-Result Call(Client& client, const std::string& method, const Json& arguments) {
+// Returns nothing for a method that the client does not have.
+std::optional<Result> Call(Client& client, const std::string& method, const Json& arguments) {
   if (method == "rerank" || method == "search") return Converted(client.Rerank(MakeRerank(arguments)), RankingJson);
   if (method == "rerank_many") return Converted(client.Rerank(MakeRerankMany(arguments)), RankingsJson);
   if (method == "upsert") return Converted(client.Upsert(MakeUpsert(arguments)), WritesJson);
@@ -105,7 +106,7 @@ Result Call(Client& client, const std::string& method, const Json& arguments) {
   if (method == "explain") return Converted(client.Explain(MakeExplain(arguments)), ExplanationJson);
   if (method == "health") return Health(client.options(), arguments);
   if (method == "info") return Converted(client.GetInfo(), InfoJson);
-  return absl::UnimplementedError(method);
+  return std::nullopt;
 }
 
 // Makes one client for each set of options.
@@ -121,10 +122,10 @@ class Driver {
       if (!made.ok()) return {{"error", ErrorJson(made.status())}};
       client = *std::move(made);
     }
-    const Result result = Call(*client, method, line.at("arguments"));
-    if (result.ok()) return {{"result", *result}};
-    if (absl::IsUnimplemented(result.status())) return {{"unsupported", absl::StrCat(result.status().message())}};
-    return {{"error", ErrorJson(result.status())}};
+    const std::optional<Result> result = Call(*client, method, line.at("arguments"));
+    if (!result.has_value()) return {{"unsupported", method}};
+    if (!result->ok()) return {{"error", ErrorJson(result->status())}};
+    return {{"result", **result}};
   }
 
  private:
