@@ -28,8 +28,8 @@ fuzz_seconds=$((minutes * 20 / num_targets))
 scripts/fuzz.sh --no-build --seconds $((fuzz_seconds > 0 ? fuzz_seconds : 1)) || failures+=("make fuzz: see build/fuzz/findings")
 
 # More than the tests of CI do.
-export MAXSIM_LIVE_POWER_CUTS=40 MAXSIM_HOSTILE_SECONDS=4 MAXSIM_SELECTION_CASES=100000
-export MAXSIM_TENANT_REQUESTS=50000
+larger=(MAXSIM_LIVE_POWER_CUTS=40 MAXSIM_HOSTILE_SECONDS=4 MAXSIM_SELECTION_CASES=100000 MAXSIM_TENANT_REQUESTS=50000)
+export "${larger[@]}"
 end=$((SECONDS + minutes * 20))
 mapfile -t tests < <(ctest --test-dir build/release -N -L seeded | sed -n 's/^ *Test *#[0-9]*: //p')
 [ ${#tests[@]} -gt 0 ] || { echo "explore: no test has the label seeded" >&2; exit 1; }
@@ -39,7 +39,7 @@ while [ $SECONDS -lt $end ]; do
     seed=$(new_seed)
     if ! MAXSIM_TEST_SEED=$seed ctest --test-dir build/release --output-on-failure -R "^$test\$" >"$logs/$test.log" 2>&1; then
       cp "$logs/$test.log" "$logs/$test-$seed.log"
-      failures+=("MAXSIM_TEST_SEED=$seed ctest --test-dir build/release --output-on-failure -R '^$test\$'   # $logs/$test-$seed.log")
+      failures+=("${larger[*]} MAXSIM_TEST_SEED=$seed ctest --test-dir build/release --output-on-failure -R '^$test\$'   # $logs/$test-$seed.log")
       echo "explore: $test FAILED with seed $seed"
     else
       echo "explore: $test passed with seed $seed"

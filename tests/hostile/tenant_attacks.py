@@ -32,6 +32,7 @@ class Attacks:
     def __init__(self, chooser):
         self.chooser = chooser
         self.number = 0  # of the last document that was written
+        self.admin_methods = []  # that have not had their turn
 
     def next(self):
         makers = {
@@ -160,8 +161,11 @@ class Attacks:
         return "Documents", "Delete", request
 
     def admin(self):
-        methods = admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods
-        method = self.chooser.choice(list(methods))
+        # The methods take turns, because a run calls few of them and must have tried each.
+        if not self.admin_methods:
+            self.admin_methods = list(admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods)
+            self.chooser.shuffle(self.admin_methods)
+        method = self.admin_methods.pop()
         request = getattr(admin_pb2, method.input_type.name)()
         for field in ("name", "collection"):
             if field in method.input_type.fields_by_name:
