@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "base/text.h"
 #include "collection/partition/snapshot_path.h"
 
@@ -58,15 +59,30 @@ absl::StatusOr<S3Credentials> ReadCredentials(const Getenv& getenv) {
   return credentials;
 }
 
+// httplib takes no other hosts and ports: it would connect to another host, or throw an exception.
+bool IsHostAndPort(std::string_view text) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  const std::string_view host = text.substr(0, colon);
+  const auto is_of_name = [](unsigned char c) { return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_'; };
+  if (host.empty() || !std::all_of(host.begin(), host.end(), is_of_name)) return false;
+  if (colon == text.size()) return true;
+  const std::string digits(text.substr(colon + 1));
+  const auto is_digit = [](unsigned char c) { return absl::ascii_isdigit(c); };
+  int port = 0;
+  return std::all_of(digits.begin(), digits.end(), is_digit) && absl::SimpleAtoi(digits, &port) && port >= 1 &&
+         port <= 65535;
+}
+
 // Sets origin, host and path style from the value of AWS_ENDPOINT_URL.
 absl::Status SetEndpoint(std::string endpoint, S3Settings& settings) {
   if (endpoint.ends_with('/')) endpoint.pop_back();
   const size_t scheme = endpoint.starts_with("https://") ? 8 : endpoint.starts_with("http://") ? 7 : 0;
   settings.host = endpoint.substr(scheme);
-  if (scheme == 0 || settings.host.empty() || !IsPrintable(endpoint) ||
-      settings.host.find_first_of("/?#@\\") != std::string::npos) {
+  if (scheme == 0 || !IsHostAndPort(settings.host)) {
     // A URL may contain a password before an @, so the message does not repeat the URL.
-    return Invalid("AWS_ENDPOINT_URL: must be http://HOST[:PORT] or https://HOST[:PORT], without a path");
+    return Invalid(
+        "AWS_ENDPOINT_URL: must be http://HOST[:PORT] or https://HOST[:PORT], without a path; HOST must be a name or "
+        "an IPv4 address, and PORT 1 to 65535");
   }
   // HTTP clients omit the scheme's default port from the header Host, and the store checks the signature of that
   // header.

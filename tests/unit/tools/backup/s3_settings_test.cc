@@ -57,6 +57,7 @@ TEST_F(S3SettingsTest, AnEndpointHasTheBucketInThePath) {
   const std::map<std::string, std::string> hosts = {{"http://127.0.0.1:9000", "127.0.0.1:9000"},
                                                     {"https://minio:443/", "minio"},
                                                     {"http://minio:80", "minio"},
+                                                    {"http://a-b.c_d:65535", "a-b.c_d:65535"},
                                                     {"https://minio:80", "minio:80"}};
   for (const auto& [endpoint, host] : hosts) {
     variables_["AWS_ENDPOINT_URL"] = endpoint;
@@ -66,7 +67,9 @@ TEST_F(S3SettingsTest, AnEndpointHasTheBucketInThePath) {
     EXPECT_TRUE(settings->has_bucket_in_path);
   }
   for (const std::string endpoint :
-       {"minio:9000", "https://", "https://user:password@minio", "http://a/path", "ftp://a"}) {
+       {"minio:9000", "https://", "https://user:password@minio", "http://a/path", "ftp://a", "http://:80",
+        "http://a:", "http://a:0", "http://a:65536", "https://a:99999999999", "http://a:abc", "http://a:+80",
+        "http://a:80:80", "https://[::1]:9000", "https://[fd00::1]", "https://a b", "https://a?b"}) {
     variables_["AWS_ENDPOINT_URL"] = endpoint;
     EXPECT_THAT(Refusal("s3://backups/notes"), AllOf(HasSubstr("AWS_ENDPOINT_URL"), Not(HasSubstr("password"))));
   }
