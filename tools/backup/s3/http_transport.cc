@@ -1,5 +1,6 @@
 #include "tools/backup/s3/http_transport.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -40,8 +41,21 @@ class HttplibTransport final : public HttpTransport {
     sent.method = request.method;
     sent.path = request.target;
     for (const auto& [name, value] : request.headers) sent.headers.emplace(name, value);
-    sent.body = request.body;
+    if (!request.body.empty()) {
+      // httplib copies its requests, so this one refers to the body, which may be a large part of an upload.
+      sent.content_length_ = request.body.size();
+      sent.content_provider_ = [&](size_t offset, size_t length, httplib::DataSink& sink) {
+        sink.write(request.body.data() + offset, length);
+        return true;  // a failure to write ends the request with its own error
+      };
+    }
     HttpResponse response;
+    sent.response_handler = [&](const httplib::Response& begun) {
+      // A body that grows by doubling would take up to three times its size.
+      const auto announced = begun.get_header_value<uint64_t>("Content-Length");
+      response.body.reserve(std::min<uint64_t>(announced, request.max_response_bytes));
+      return true;
+    };
     bool is_too_long = false;
     sent.content_receiver = [&](const char* data, size_t count, uint64_t, uint64_t) {
       is_too_long = count > request.max_response_bytes - response.body.size();

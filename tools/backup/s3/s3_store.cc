@@ -73,10 +73,10 @@ class S3Store final : public ObjectStore {
 
   absl::StatusOr<std::string> Read(const std::string& key, uint64_t offset, size_t max_bytes) override {
     if (max_bytes == 0) return std::string();
-    const absl::StatusOr<HttpResponse> response = Call({.method = "GET",
-                                                        .key = key,
-                                                        .range = Cat("bytes=", offset, "-", offset + max_bytes - 1),
-                                                        .max_response_bytes = std::max(max_bytes, kMaxAnswerBytes)});
+    absl::StatusOr<HttpResponse> response = Call({.method = "GET",
+                                                  .key = key,
+                                                  .range = Cat("bytes=", offset, "-", offset + max_bytes - 1),
+                                                  .max_response_bytes = std::max(max_bytes, kMaxAnswerBytes)});
     if (absl::IsOutOfRange(response.status())) return std::string();
     if (!response.ok()) return response.status();
     // A store that does not support ranges sends the whole object.
@@ -84,7 +84,7 @@ class S3Store final : public ObjectStore {
     if (!is_range || response->body.size() > max_bytes) {
       return absl::DataLossError(Cat(NameOf(key), ": GET: the store sends other bytes than it was asked for"));
     }
-    return response->body;
+    return std::move(response->body);
   }
 
   absl::StatusOr<std::vector<StoredObject>> List(const std::string& prefix, size_t max_objects) override {
