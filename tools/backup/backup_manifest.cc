@@ -24,7 +24,6 @@ constexpr char kFormat[] = "maxsimd-backup";
 constexpr uint64_t kFormatVersion = 1;
 constexpr int kMaxDepth = 6;
 constexpr size_t kIdDigits = 16, kSha256Digits = 64;
-constexpr size_t kMaxTextBytes = 256;
 
 absl::Status Wrong(const std::string& field, const std::string& problem) {
   return absl::DataLossError(Cat(kManifestKey, ": ", field, " ", problem));
@@ -38,7 +37,7 @@ class Members {
     if (!json_.is_object()) Fail("", "is not an object");
   }
 
-  std::string Text(const char* name, size_t max_bytes = kMaxTextBytes) {
+  std::string Text(const char* name, size_t max_bytes = kMaxManifestTextBytes) {
     const Json* const value = Find(name);
     if (value == nullptr) return "";
     if (!value->is_string() || value->get_ref<const std::string&>().size() > max_bytes) {
@@ -213,7 +212,7 @@ absl::StatusOr<BackupManifest> ParseManifest(std::string_view text) {
     return Wrong("the text",
                  Cat("is not the JSON of a backup: ",
                      Printable(std::string_view(json.status().message().data(), json.status().message().size()),
-                               kMaxTextBytes)));
+                               kMaxManifestTextBytes)));
   absl::Status status;
   Members members(*json, "", status);
   if (members.Text("format") != kFormat) members.Fail("format", Cat("is not ", Quote(kFormat)));

@@ -20,6 +20,8 @@ inline constexpr char kManifestKey[] = "manifest.json";
 // A part has at most 600,000 files (service::kMaxSnapshotFiles), which take about 90 MB of the manifest.
 inline constexpr size_t kMaxManifestBytes = size_t{256} << 20;
 inline constexpr size_t kMaxBackupParts = 1024;
+// Limits the address of a server, the name of a stream and each other text.
+inline constexpr size_t kMaxManifestTextBytes = 256;
 
 struct BackupFile {
   std::string path;  // relative to the folder of the part's collection

@@ -101,6 +101,10 @@ absl::Status PublishBackup(ObjectStore& store, const BackupManifest& manifest) {
     return absl::ResourceExhaustedError(
         Cat(store.url(), "/", kManifestKey, ": has ", text.size(), " bytes, more than the limit ", kMaxManifestBytes));
   }
+  // What cannot be read again is no backup.
+  if (absl::Status status = ParseManifest(text).status(); !status.ok()) {
+    return absl::InternalError(Cat(store.url(), "/", std::string(status.message())));
+  }
   const absl::StatusOr<std::vector<StoredObject>> stored = store.List("", std::numeric_limits<size_t>::max());
   if (!stored.ok()) return stored.status();
   std::map<std::string, uint64_t> sizes;

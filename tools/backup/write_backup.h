@@ -65,7 +65,7 @@ class PartWriter {
 
 // Checks that the store has every file of the manifest with its size, and writes the manifest. Returns DATA_LOSS if a
 // file is missing or has another size; ALREADY_EXISTS if another backup was written to the URL meanwhile;
-// RESOURCE_EXHAUSTED if the manifest is larger than kMaxManifestBytes.
+// RESOURCE_EXHAUSTED if the manifest is larger than kMaxManifestBytes; INTERNAL if ParseManifest refuses it.
 absl::Status PublishBackup(ObjectStore& store, const BackupManifest& manifest);
 
 }  // namespace maxsim::backup

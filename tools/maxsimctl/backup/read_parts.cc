@@ -124,10 +124,26 @@ absl::Status AddPart(ReadPart read, backup::BackupManifest& manifest) {
   return absl::OkStatus();
 }
 
+// Checks the limits of the manifest before hours are spent on the parts.
+absl::Status CheckServers(const std::vector<SnapshotServer>& servers) {
+  if (servers.size() > backup::kMaxBackupParts) {
+    return absl::FailedPreconditionError(Cat("the collection is to be read from ", servers.size(),
+                                             " servers, more than the limit of a backup, ", backup::kMaxBackupParts));
+  }
+  for (const SnapshotServer& server : servers) {
+    if (server.address.size() <= backup::kMaxManifestTextBytes) continue;
+    return absl::FailedPreconditionError(Cat(server.address, ": the address has ", server.address.size(),
+                                             " bytes, more than the limit of a backup, ",
+                                             backup::kMaxManifestTextBytes));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ReadParts(const std::vector<SnapshotServer>& servers, backup::ObjectStore& store,
                        backup::BackupManifest& manifest) {
+  if (absl::Status status = CheckServers(servers); !status.ok()) return status;
   std::atomic<size_t> next{0};
   std::atomic<bool> has_failed{false};
   std::vector<absl::StatusOr<ReadPart>> parts(servers.size(), absl::CancelledError("was not read"));

@@ -30,7 +30,8 @@ struct SnapshotServer {
 // Takes about 36 MiB of memory for each server that is read at the same time.
 //
 // Returns INTERNAL for messages that no correct server sends; DATA_LOSS for wrong or missing bytes; FAILED_PRECONDITION
-// if the snapshots are of different streams; and errors of the calls and of the store. Each error names the server.
+// if the snapshots are of different streams, or if there are more servers or longer addresses than a manifest can have
+// (backup::kMaxBackupParts, kMaxManifestTextBytes), which is checked before any call; and errors of the calls and of the store. Each error names the server.
 // Does not check that the parts together have all slots (backup::CoveredSlots).
 absl::Status ReadParts(const std::vector<SnapshotServer>& servers, backup::ObjectStore& store,
                        backup::BackupManifest& manifest);

@@ -82,6 +82,19 @@ TEST_F(ReadPartsTest, PartsAreInTheOrderOfTheServers) {
   EXPECT_EQ(manifest_.complete_at(), 119);
 }
 
+TEST_F(ReadPartsTest, ServersBeyondTheLimitsOfTheManifestAreNotRead) {
+  const auto messages = MessagesOfServer(5, 0, 4096, "{}");
+  EXPECT_TRUE(Read({Sends(std::string(256, 'a'), messages)}).ok());
+  store_.objects.clear();
+  const absl::Status long_address = Read({Sends(std::string(257, 'a'), messages)});
+  EXPECT_EQ(long_address.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(long_address.message()), HasSubstr("has 257 bytes, more than the limit of a backup, 256"));
+  const absl::Status many = Read(std::vector<SnapshotServer>(1025, Sends("a:1", messages)));
+  EXPECT_EQ(many.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(many.message()), HasSubstr("1025 servers"));
+  EXPECT_TRUE(store_.objects.empty());
+}
+
 TEST_F(ReadPartsTest, WrongSnapshotsAreRefused) {
   const auto right = MessagesOfServer(5, 0, 4096, "{}");
   ExpectRefused({}, absl::StatusCode::kInternal);

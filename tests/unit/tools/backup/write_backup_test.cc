@@ -73,6 +73,17 @@ TEST_F(WriteBackupTest, AMissingOrCutObjectOrASecondBackupPreventsTheManifest) {
   EXPECT_EQ(store_.objects["manifest.json"], "of another backup");
 }
 
+TEST_F(WriteBackupTest, AManifestThatCannotBeReadIsNotWritten) {
+  BackupManifest manifest = OnePart();
+  manifest.stream = collection::LogStream{.name = std::string(257, 's'), .created_ns = 1};
+  const absl::Status status = PublishBackup(store_, manifest);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("stream.name is not a text of at most 256 bytes"));
+  EXPECT_EQ(store_.objects.count("manifest.json"), 0);
+  manifest.stream->name.pop_back();
+  EXPECT_TRUE(PublishBackup(store_, manifest).ok());
+}
+
 TEST_F(WriteBackupTest, WhatNoCorrectServerSendsIsRefused) {
   for (const std::string path : {"", "/etc/passwd", "../a", "a//b", "a b"}) {
     PartWriter writer(store_, kWrittenId, 0, 100);
