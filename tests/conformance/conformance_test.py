@@ -8,6 +8,7 @@ the files of the cases, and runs nothing.
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -91,7 +92,8 @@ class Driver:
 
     def stop(self):
         """Ends the driver by closing its input. Returns its exit status."""
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # The driver has ended, and has not read what is still buffered.
+            self._process.stdin.close()
         try:
             return self._process.wait(timeout=ANSWER_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -152,8 +154,9 @@ def run_driver(chosen, programs, data, only):
     from world import World
 
     name, results = chosen.name, {}
-    with tempfile.TemporaryDirectory(prefix=f"maxsim-conformance-{name}-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"maxsim-conformance-{name}-") as folder, contextlib.ExitStack() as stack:
         world = World(programs, pathlib.Path(folder), data)
+        stack.callback(world.stop)
         driver = Driver(chosen.command, world.addresses)
         try:
             for method, path in case_files.case_paths().items():
@@ -166,7 +169,6 @@ def run_driver(chosen, programs, data, only):
                         print(f"{name}: {method}: {case['name']}: {outcome}", flush=True)
         finally:
             status = driver.stop()
-            world.stop()
         if status != 0:
             results["driver", "exit status"] = f"failed with the status {status}"
             print(f"{name}: the driver ended with the status {status}")

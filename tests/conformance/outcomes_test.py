@@ -4,12 +4,15 @@ python outcomes_test.py
 """
 
 import copy
+import sys
 import unittest
+from unittest import mock
 
 import case_files
 import conformance_test
 import numpy as np
 import outcomes
+from drivers import drivers
 from oracle import Oracle
 
 RANKING = {
@@ -88,6 +91,25 @@ class OutcomesTest(unittest.TestCase):
         self.assertIsNone(conformance_test.attempts_problem(refusal, [5.0, 5.3, 5.7]))
         self.assertIsNotNone(conformance_test.attempts_problem(refusal, [5.0, 5.3]))
         self.assertIsNotNone(conformance_test.attempts_problem(refusal, [5.0, 5.3, 5.5]))
+
+
+class DriverTest(unittest.TestCase):
+    def test_a_driver_may_leave_out_only_the_methods_of_its_list(self):
+        case = {"name": "a case", "arguments": {}, "result": {}}
+        chosen = drivers.Driver("some", [], left_out=frozenset({"facets"}))
+        driver, world = mock.Mock(), mock.Mock()
+        driver.ask.return_value = {"unsupported": "not here"}
+        with mock.patch.object(conformance_test, "client_options"):
+            self.assertEqual(conformance_test.run_case(driver, world, case, "facets", chosen), "not offered")
+            self.assertRegex(conformance_test.run_case(driver, world, case, "count", chosen), "failed .*count .*some")
+
+    def test_a_driver_that_has_ended_is_reported_and_stopped(self):
+        driver = conformance_test.Driver([sys.executable, "-c", "import sys; sys.stdin.readline(); sys.exit(3)"], {})
+        for _ in range(2):  # The second call finds that the pipe is closed.
+            with self.assertRaisesRegex(RuntimeError, "the driver ended"):
+                driver.ask({"method": "count"})
+            driver._process.wait()
+        self.assertEqual(driver.stop(), 3)
 
 
 class RecordedTest(unittest.TestCase):
