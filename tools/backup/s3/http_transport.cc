@@ -25,6 +25,9 @@ absl::Status ErrorOf(httplib::Error error, const std::string& origin) {
               "authorities)"));
     case httplib::Error::SSLLoadingCerts:
       return absl::FailedPreconditionError("AWS_CA_BUNDLE: no certificates could be read from this file");
+    case httplib::Error::Write:
+      return absl::UnavailableError(
+          Cat(origin, ": closed the connection before it had the whole request, which it may have refused"));
     default:
       return absl::UnavailableError(Cat(origin, ": no answer (", httplib::to_string(error), ")"));
   }
