@@ -32,8 +32,9 @@ struct FileToFetch {
 // Fetches files until none is left or one fails. Thread-safe.
 class Fetcher {
  public:
-  Fetcher(ObjectStore& store, std::vector<FileToFetch> files, uint64_t total_bytes, const FetchObserver& observer)
-      : store_(store), files_(std::move(files)), total_bytes_(total_bytes), observer_(observer) {}
+  Fetcher(ObjectStore& store, std::vector<FileToFetch> files, uint64_t total_bytes, const FetchObserver& observer,
+          const StopSignal* stop)
+      : store_(store), files_(std::move(files)), total_bytes_(total_bytes), observer_(observer), stop_(stop) {}
 
   absl::Status Run() {
     std::vector<std::thread> threads;
@@ -61,6 +62,7 @@ class Fetcher {
     if (!output.ok()) return output.status();
     Sha256 hash;
     for (uint64_t offset = 0; offset < wanted.file->num_bytes;) {
+      if (absl::Status status = StopStatus(stop_); !status.ok()) return status;
       const auto count = static_cast<size_t>(std::min<uint64_t>(kReadBytes, wanted.file->num_bytes - offset));
       const absl::StatusOr<std::string> bytes = store_.Read(wanted.key, offset, count);
       if (absl::IsNotFound(bytes.status())) return absl::DataLossError(Cat(name, ": is missing"));
@@ -98,6 +100,7 @@ class Fetcher {
   const std::vector<FileToFetch> files_;
   const uint64_t total_bytes_;
   const FetchObserver& observer_;
+  const StopSignal* const stop_;
   std::atomic<size_t> next_{0};
   std::atomic<bool> failed_{false};
   Mutex mutex_;
@@ -133,7 +136,8 @@ absl::Status CheckPart(const std::string& folder, const BackupManifest& manifest
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> FetchParts(ObjectStore& store, const BackupManifest& manifest,
-                                                    const std::string& folder, const FetchObserver& observer) {
+                                                    const std::string& folder, const FetchObserver& observer,
+                                                    const StopSignal* stop) {
   std::vector<std::string> folders;
   std::vector<FileToFetch> files;
   for (size_t part = 0; part < manifest.parts.size(); ++part) {
@@ -145,7 +149,7 @@ absl::StatusOr<std::vector<std::string>> FetchParts(ObjectStore& store, const Ba
       files.push_back({.file = &file, .key = KeyOf(manifest.id, part, file.path), .path = path});
     }
   }
-  absl::Status status = Fetcher(store, std::move(files), manifest.num_bytes(), observer).Run();
+  absl::Status status = Fetcher(store, std::move(files), manifest.num_bytes(), observer, stop).Run();
   for (size_t part = 0; part < folders.size() && status.ok(); ++part) {
     status = CheckPart(folders[part], manifest, manifest.parts[part]);
   }

@@ -13,6 +13,7 @@ namespace maxsim::backup {
 // parts. Checks that the folders are the collections that the manifest describes: their name, slots, sequence and
 // stream. Returns the errors of Restore. After an error, the caller must remove what was fetched.
 absl::StatusOr<std::vector<std::string>> FetchParts(ObjectStore& store, const BackupManifest& manifest,
-                                                    const std::string& folder, const FetchObserver& observer);
+                                                    const std::string& folder, const FetchObserver& observer,
+                                                    const StopSignal* stop);
 
 }  // namespace maxsim::backup

@@ -68,7 +68,7 @@ absl::StatusOr<RestoredBackup> Restore(ObjectStore& store, const RestoreOptions&
   const absl::StatusOr<std::unique_ptr<NewFolder>> made = NewFolder::Begin(options.output);
   if (!made.ok()) return made.status();
   const absl::StatusOr<std::vector<std::string>> parts =
-      FetchParts(store, *backup, (*fetched)->path(), options.fetch_observer);
+      FetchParts(store, *backup, (*fetched)->path(), options.fetch_observer, options.stop);
   if (!parts.ok()) return parts.status();
 
   RestoredBackup restored{.backup = *std::move(backup),
@@ -78,7 +78,8 @@ absl::StatusOr<RestoredBackup> Restore(ObjectStore& store, const RestoreOptions&
     const collection::AssembleOptions assemble{.output = one.folder,
                                                .slots = one.slots,
                                                .max_shard_bytes = options.max_shard_bytes,
-                                               .created_by = options.created_by};
+                                               .created_by = options.created_by,
+                                               .stop = options.stop};
     absl::StatusOr<collection::Manifest> manifest = collection::AssembleLive(*parts, assemble, options.build_observer);
     if (!manifest.ok()) return manifest.status();
     restored.manifests.push_back(*std::move(manifest));

@@ -25,6 +25,7 @@ struct RestoreOptions {
   int32_t into = 1;    // number of partitions, 1 to the number of slots that the backup has
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   std::string created_by = "maxsim-shard";
+  const StopSignal* stop = nullptr;
   FetchObserver fetch_observer = nullptr;
   collection::BuildObserver build_observer = nullptr;
 };
@@ -47,8 +48,8 @@ absl::StatusOr<BackupManifest> ReadBackup(ObjectStore& store);
 // Everything is made in hidden folders beside `output`, and renamed at the end: after an error there is no `output`.
 // The disk must have room for the backup twice. Returns ALREADY_EXISTS if `output` exists; RESOURCE_EXHAUSTED if the
 // disk has too little room; DATA_LOSS if an object, which it names, is missing, damaged, or not what the manifest says;
-// INVALID_ARGUMENT if `into` is out of range; and errors of ReadBackup, of the store, of AssembleLive and of the
-// observers.
+// INVALID_ARGUMENT if `into` is out of range; the status of `options.stop` once it is stopped, which is not noticed
+// while the store is silent; and errors of ReadBackup, of the store, of AssembleLive and of the observers.
 absl::StatusOr<RestoredBackup> Restore(ObjectStore& store, const RestoreOptions& options);
 
 }  // namespace maxsim::backup

@@ -22,10 +22,10 @@ std::string ForTerminal(absl::string_view message) {
   return maxsim::Printable(std::string_view(message.data(), message.size()), message.size());
 }
 
-volatile std::sig_atomic_t interrupted = 0;
+StopSignal interrupt;  // a handler of signals may only use what is atomic
 
 void OnInterrupt(int signal) {
-  interrupted = 1;
+  interrupt.Request(absl::StatusCode::kCancelled);
   std::signal(signal, SIG_DFL);
 }
 
@@ -37,7 +37,9 @@ void CatchInterrupts() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-bool Interrupted() { return interrupted != 0; }
+bool Interrupted() { return interrupt.stopped(); }
+
+const StopSignal& InterruptSignal() { return interrupt; }
 
 absl::Status ShowProgress(ProgressDisplay& display, const collection::BuildProgress& progress) {
   display.Show(progress);

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/stop.h"
 #include "collection/build/builder.h"
 #include "collection/manifest.h"
 #include "collection/quantization_loss.h"
@@ -24,6 +25,8 @@ inline constexpr int kExitInterrupted = 130;
 // the process. Also turns a file size limit into an error like a full disk.
 void CatchInterrupts();
 bool Interrupted();
+// Returns the signal that stops when Interrupted() begins to return true.
+const StopSignal& InterruptSignal();
 
 // Shows the progress of a build. Returns CANCELLED if the build must end (Interrupted).
 absl::Status ShowProgress(ProgressDisplay& display, const collection::BuildProgress& progress);

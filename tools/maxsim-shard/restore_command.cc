@@ -20,13 +20,12 @@ namespace {
 
 constexpr absl::Duration kReportInterval = absl::Seconds(5);
 
-// Prints from time to time how much has been fetched. Returns CANCELLED if the restore must end (Interrupted).
+// Prints from time to time how much has been fetched.
 class FetchReport {
  public:
   explicit FetchReport(bool quiet) : quiet_(quiet) {}
 
   absl::Status Show(uint64_t num_bytes, uint64_t total_bytes) {
-    if (Interrupted()) return absl::CancelledError("interrupted; nothing was restored");
     const absl::Time now = MonotonicNow();
     if (quiet_ || (now - shown_ < kReportInterval && num_bytes < total_bytes)) return absl::OkStatus();
     shown_ = now;
@@ -49,12 +48,15 @@ absl::StatusOr<backup::RestoredBackup> Restore(const RestoreArguments& arguments
   backup::RestoreOptions options{.output = arguments.output,
                                  .into = arguments.into,
                                  .max_shard_bytes = arguments.max_shard_bytes,
-                                 .created_by = Cat("maxsim-shard ", kVersion)};
+                                 .created_by = Cat("maxsim-shard ", kVersion),
+                                 .stop = &InterruptSignal()};
   options.fetch_observer = [&](uint64_t num_bytes, uint64_t total_bytes) {
     return report.Show(num_bytes, total_bytes);
   };
   options.build_observer = [&](const collection::BuildProgress& progress) { return ShowProgress(display, progress); };
-  return backup::Restore(**store, options);
+  absl::StatusOr<backup::RestoredBackup> restored = backup::Restore(**store, options);
+  if (absl::IsCancelled(restored.status())) return absl::CancelledError("interrupted; nothing was restored");
+  return restored;
 }
 
 }  // namespace

@@ -180,6 +180,28 @@ TEST_F(RestoreTest, WrongOutputsAndNumbersAreRefusedBeforeAnythingIsRead) {
   ExpectNothingMade();
 }
 
+TEST_F(RestoreTest, ASignalStopsARestoreAlsoAfterAllFilesAreFetched) {
+  Backup();
+  StopSignal stop, stop_after_fetch;
+  stop.Request(absl::StatusCode::kCancelled);
+  RestoreOptions options;
+  options.output = Path("out");
+  options.stop = &stop;
+  options.fetch_observer = [&](uint64_t, uint64_t) {
+    ADD_FAILURE() << "a stopped restore has fetched something";
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(Restore(store_, options).status().code(), absl::StatusCode::kCancelled);
+  ExpectNothingMade();
+  options.stop = &stop_after_fetch;
+  options.fetch_observer = [&](uint64_t num_bytes, uint64_t total_bytes) {
+    if (num_bytes == total_bytes) stop_after_fetch.Request(absl::StatusCode::kCancelled);
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(Restore(store_, options).status().code(), absl::StatusCode::kCancelled);
+  ExpectNothingMade();
+}
+
 TEST_F(RestoreTest, AnObserverEndsARestore) {
   Backup();
   RestoreOptions options;
