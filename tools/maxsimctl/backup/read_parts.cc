@@ -112,14 +112,17 @@ bool AreAlike(const collection::LogStream& a, const collection::LogStream& b) {
   return a.name == b.name && difference <= kCreationToleranceNs;
 }
 
-// Adds a part to the manifest.
-absl::Status AddPart(ReadPart read, backup::BackupManifest& manifest) {
+// Adds a part to the manifest. `stream_server` is the first server whose stream is known, or "".
+absl::Status AddPart(ReadPart read, std::string& stream_server, backup::BackupManifest& manifest) {
   if (read.stream.has_value() && manifest.stream.has_value() && !AreAlike(*read.stream, *manifest.stream)) {
     return absl::FailedPreconditionError(Cat(read.part.server, ": follows stream ", Quote(read.stream->name), ", but ",
-                                             manifest.parts.front().server, " follows another one of name ",
+                                             stream_server, " follows another one of name ",
                                              Quote(manifest.stream->name), "; one backup is of one stream"));
   }
-  if (!manifest.stream.has_value()) manifest.stream = std::move(read.stream);
+  if (!manifest.stream.has_value() && read.stream.has_value()) {
+    manifest.stream = std::move(read.stream);
+    stream_server = read.part.server;
+  }
   manifest.parts.push_back(std::move(read.part));
   return absl::OkStatus();
 }
@@ -162,8 +165,9 @@ absl::Status ReadParts(const std::vector<SnapshotServer>& servers, backup::Objec
   for (size_t i = 0; i < std::min(servers.size(), kMaxThreads); ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
   if (has_failed) return first_error;
+  std::string stream_server;
   for (absl::StatusOr<ReadPart>& part : parts) {
-    if (absl::Status status = AddPart(*std::move(part), manifest); !status.ok()) return status;
+    if (absl::Status status = AddPart(*std::move(part), stream_server, manifest); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

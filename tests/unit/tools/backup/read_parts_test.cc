@@ -117,7 +117,12 @@ TEST_F(ReadPartsTest, PartsOfTwoStreamsAreNoBackup) {
   auto second = MessagesOfServer(5, 2048, 4096, "{}");
   const SnapshotServer first = Sends("a:1", MessagesOfServer(5, 0, 2048, "{}"));
   second[0].mutable_begin()->mutable_stream()->set_created_unix_ns(1'700'000'001'000'000'001);
-  EXPECT_EQ(Read({first, Sends("b:1", second)}).code(), absl::StatusCode::kFailedPrecondition);
+  auto without_stream = MessagesOfServer(5, 0, 2048, "{}");
+  without_stream[0].mutable_begin()->clear_stream();
+  const absl::Status status = Read({Sends("none:1", without_stream), first, Sends("b:1", second)});
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("b:1: follows stream"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("but a:1 follows another one"));
   manifest_ = {};
   second[0].mutable_begin()->mutable_stream()->set_created_unix_ns(1'700'000'001'000'000'000);
   EXPECT_TRUE(Read({first, Sends("b:1", second)}).ok());
