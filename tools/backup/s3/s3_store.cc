@@ -15,8 +15,8 @@ namespace {
 
 constexpr char kService[] = "s3";
 constexpr absl::Duration kFirstPause = absl::Milliseconds(300);
-constexpr absl::Duration kLongestPause = absl::Seconds(20);
 constexpr size_t kMaxAnswerBytes = size_t{4} << 20;  // a page of 1,000 objects has less than 2 MiB
+constexpr int kAbortAttempts = 2;                    // the first one may meet a connection that the store has closed
 constexpr size_t kPageObjects = 1000;                // the most that S3 returns
 
 // Returns the status of an answer and, for an error, S3's code.
@@ -58,6 +58,7 @@ struct S3Call {
   std::string range = {};  // the header Range, or ""
   std::string_view body = {};
   size_t max_response_bytes = kMaxAnswerBytes;
+  int max_attempts = kMaxS3Attempts;
 };
 
 class S3Store final : public ObjectStore {
@@ -178,13 +179,13 @@ absl::StatusOr<HttpResponse> S3Store::Call(const S3Call& call, bool* was_repeate
       may_try_again = MayTryAgain(*response, code) || code == "InternalError";
     }
     if (!may_try_again) return Prefix(what, status);
-    if (attempt == kMaxS3Attempts) {
+    if (attempt == call.max_attempts) {
       return absl::UnavailableError(Cat(what, std::string(status.message()), ", ", attempt, " times"));
     }
     if (was_repeated != nullptr) *was_repeated = true;
     // Half of the pause is random, so that several programs do not retry at the same moment.
     clock_.sleep(pause * (0.5 + 0.5 * clock_.random()));
-    pause = std::min(2 * pause, kLongestPause);
+    pause *= 2;
   }
 }
 
@@ -197,7 +198,10 @@ class S3Upload final : public ObjectUpload {
   // Aborts the upload. Otherwise the store would keep the parts, and the owner of the bucket would pay for them.
   ~S3Upload() override {
     if (upload_id_.has_value()) {
-      store_.Call({.method = "DELETE", .key = key_, .query = {{"uploadId", *upload_id_}}}).status().IgnoreError();
+      // The caller waits to report an error, perhaps that the store is silent.
+      const S3Call abort_call{
+          .method = "DELETE", .key = key_, .query = {{"uploadId", *upload_id_}}, .max_attempts = kAbortAttempts};
+      store_.Call(abort_call).status().IgnoreError();
     }
   }
 

@@ -32,7 +32,7 @@ struct S3Clock {
 
 // Returns a store that signs requests with Signature Version 4, bodies included. It sends a request again if the
 // connection was lost, the server was silent, the status is 429 or 5xx, or S3's error code permits it: up to
-// kMaxS3Attempts times in all, with growing pauses of at most 20 s.
+// kMaxS3Attempts times in all, with growing pauses of at most 10 s.
 //
 // The store's functions return PERMISSION_DENIED or UNAUTHENTICATED if the server refuses the credentials; NOT_FOUND if
 // there is no such object or bucket; UNAVAILABLE if all attempts failed; FAILED_PRECONDITION for other refusals;

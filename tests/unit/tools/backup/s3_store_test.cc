@@ -126,6 +126,20 @@ TEST_F(S3StoreTest, AnUploadThatIsGivenUpLeavesNoParts) {
   EXPECT_EQ((*upload)->Write("12").code(), absl::StatusCode::kInternal);
 }
 
+TEST_F(S3StoreTest, AnUploadIsAbortedInAtMostTwoAttempts) {
+  for (const int num_failures : {1, 2}) {
+    fake_.uploads.clear();
+    pauses_.clear();
+    FailFirst(num_failures, "DELETE", absl::UnavailableError("no answer"));
+    {
+      const auto upload = store_->BeginUpload("large", kUploadPartBytes + 2);
+      ASSERT_TRUE((*upload)->Write(PatternBytes(kUploadPartBytes + 1)).ok());
+    }
+    EXPECT_THAT(fake_.uploads, SizeIs(num_failures == 1 ? 0 : 1));
+    EXPECT_THAT(pauses_, SizeIs(1));
+  }
+}
+
 TEST_F(S3StoreTest, ReadsRangesUpToTheEnd) {
   ASSERT_TRUE(store_->Put("a", "0123456789").ok());
   EXPECT_EQ(*store_->Read("a", 0, 4), "0123");
