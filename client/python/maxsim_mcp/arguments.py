@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,6 +61,14 @@ def document_id(given: Mapping[str, Any], name: str, schema: Mapping[str, Any]) 
     if isinstance(value, str):
         return _checked(value, name, 1, schema["properties"][name]["maxLength"])
     raise wrong_argument(name, f"is {shown(value)}; must be a string or an integer of 64 bits")
+
+
+def digits_value(document_id: str | int) -> int | None:
+    """Returns the integer that a string has the digits of, if it has 64 bits, and None for other ids."""
+    if not isinstance(document_id, str) or not re.fullmatch("-?[0-9]{1,19}", document_id):
+        return None
+    value = int(document_id)
+    return value if -(2**63) <= value < 2**63 else None
 
 
 def _checked(value: Any, name: str, least: int, most: int) -> str:

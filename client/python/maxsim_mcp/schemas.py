@@ -59,7 +59,7 @@ def explain_arguments(default_collection: str | None) -> Schema:
         "id": {
             "type": ["string", "integer"],
             "maxLength": limits.MAX_ID_CHARS,
-            "description": "Id of the document, as `search` returned it.",
+            "description": "Id of the document, as `search` returned it. An integer may be a string of its digits.",
         },
     }
     return _object(properties, ["query", "id"] if default_collection is not None else ["query", "collection", "id"])

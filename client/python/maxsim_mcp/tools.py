@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import maxsim
+from maxsim import errors
 from maxsim.v1 import rerank_pb2 as pb
 
 from . import arguments, limits, schemas
@@ -77,7 +78,7 @@ class Tools:
         results = [
             {
                 "rank": rank,
-                "id": document.id,
+                "id": _exact(document.id),
                 "score": document.score,
                 **excerpt(document.payload, self._settings.title_key, self._settings.text_key, max_text_chars),
             }
@@ -94,11 +95,11 @@ class Tools:
         query = arguments.needed_text(given, "query", schema)
         collection = arguments.needed_text(given, "collection", schema)
         document_id = arguments.document_id(given, "id", schema)
-        explanation = await self._client.explain(collection, query, document_id)
+        explanation = await self._explanation_of(collection, query, document_id)
         num_query_tokens, num_document_tokens = explanation.similarities.shape
         structured = {
             "collection": collection,
-            "id": document_id,
+            "id": _exact(document_id),
             "score": explanation.score,
             "num_query_tokens": num_query_tokens,
             "num_document_tokens": num_document_tokens,
@@ -109,6 +110,16 @@ class Tools:
         if explanation.query_truncated:
             structured["query_truncated"] = True
         return Answer(_explain_text(structured), structured)
+
+    async def _explanation_of(self, collection: str, query: str, document_id: str | int) -> maxsim.Explanation:
+        """Takes an integer id also as a string of its digits, as `_exact` returns it."""
+        try:
+            return await self._client.explain(collection, query, document_id)
+        except errors.InvalidArgument as error:
+            number = arguments.digits_value(document_id)
+            if number is None or from_server(error).details.get("field") != "id":
+                raise
+        return await self._client.explain(collection, query, number)
 
     async def _list(self, given: Mapping[str, Any], schema: Mapping[str, Any]) -> Answer:
         info = await self._client.info()
@@ -122,6 +133,13 @@ class Tools:
         if len(info.collections) > limits.MAX_COLLECTIONS:
             structured["collections_left_out"] = len(info.collections) - limits.MAX_COLLECTIONS
         return Answer(_list_text(structured), structured)
+
+
+def _exact(document_id: str | int | None) -> str | int | None:
+    """Returns an id as JSON can have it: many programs round integers from 2^53 on, so these become strings."""
+    if isinstance(document_id, int) and abs(document_id) >= 2**53:
+        return str(document_id)
+    return document_id
 
 
 def _matches(explanation: maxsim.Explanation) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ import asyncio
 import json
 import pathlib
 import sys
+import types
 import unittest
 
 import numpy as np
@@ -17,8 +18,10 @@ from python_package import use_package  # noqa: E402
 
 use_package()
 import maxsim  # noqa: E402
+from maxsim.errors import InvalidArgument  # noqa: E402
 from maxsim.v1 import rerank_pb2 as pb  # noqa: E402
 from maxsim_mcp import limits, pieces  # noqa: E402
+from maxsim_mcp.failures import ToolError  # noqa: E402
 from maxsim_mcp.payloads import cut, excerpt  # noqa: E402
 from maxsim_mcp.tools import Settings, Tools  # noqa: E402
 
@@ -87,16 +90,34 @@ class PiecesTest(unittest.TestCase):
         self.assertEqual(len(pieces.context(["a" * 1000] * 3, 1)), limits.MAX_CONTEXT_CHARS)
 
 
+class FakeRanking(list):
+    query_truncated, unavailable = False, 0
+
+
 class FakeClient:
     """Answers with what it was made of."""
 
-    def __init__(self, info=None, explanation=None):
+    def __init__(self, info=None, explanation=None, ids=()):
         self._info, self._explanation = info, explanation
+        self._ranking = FakeRanking(types.SimpleNamespace(id=id, score=1.0, payload={}) for id in ids)
 
     async def info(self):
         return self._info
 
     async def explain(self, collection, query, id):
+        return self._explanation
+
+    async def rerank(self, collection, query, **options):
+        return self._ranking
+
+
+class IntegerIds(FakeClient):
+    """Has only integer ids, and keeps the last one."""
+
+    async def explain(self, collection, query, id):
+        if not isinstance(id, int):
+            raise InvalidArgument("candidates.ids: the ids are integers", field="candidates.ids")
+        self.id = id
         return self._explanation
 
 
@@ -125,6 +146,22 @@ class ToolsTest(unittest.TestCase):
         info = pb.GetInfoResponse()
         info.collections.add(name="c", state=77)
         self.assertEqual(self.call(FakeClient(info), "list").structured["collections"][0]["state"], "77")
+
+    def test_integers_that_programs_round_are_strings_in_results(self):
+        ids = [0, 2**53 - 1, 2**53, -(2**53) + 1, -(2**53), 2**63 - 1, "7"]
+        shown = [0, 2**53 - 1, str(2**53), -(2**53) + 1, str(-(2**53)), str(2**63 - 1), "7"]
+        _, structured = self.call(FakeClient(ids=ids), "search", query="a")
+        self.assertEqual([one["id"] for one in structured["results"]], shown)
+
+    def test_explain_takes_an_integer_id_as_a_string_of_its_digits(self):
+        client = IntegerIds(explanation=maxsim.Explanation(1.0, np.eye(1, 3)))
+        for id in (7, 2**53 + 1, -(2**63), 2**63 - 1):
+            _, structured = self.call(client, "explain", query="a", id=str(id))
+            self.assertEqual((client.id, structured["id"]), (id, str(id)))
+        for id in ("x", "7x", "1.5", "+7", " 7", str(2**63), "1" * 30):
+            with self.assertRaises(ToolError, msg=id) as raised:
+                self.call(client, "explain", query="a", id=id)
+            self.assertEqual(raised.exception.details["field"], "id")
 
     def test_explain_keeps_to_its_limit(self):
         for size in around(limits.MAX_MATCHES):
