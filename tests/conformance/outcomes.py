@@ -42,8 +42,9 @@ def error_difference(expected, error):
             return f"the client's message does not name {expected['argument']!r}: {error.get('message')}"
         return None if error["code"] == expected["code"] else f"expected {expected['code']}, got {short(error)}"
     for name, value in expected.items():
-        if name != "argument" and error.get(name) != value:
-            return f"{name}: expected {value!r}, got {short(error)}"
+        accepted = value if isinstance(value, list) else [value]
+        if name != "argument" and error.get(name) not in accepted:
+            return f"{name}: expected {' or '.join(map(repr, accepted))}, got {short(error)}"
     if not error.get("message"):
         return "the error has no message"
     return None

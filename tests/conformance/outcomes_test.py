@@ -74,6 +74,9 @@ class OutcomesTest(unittest.TestCase):
         self.assertIsNone(outcomes.difference("get", expected, {"error": right}))
         self.assertIsNone(outcomes.difference("get", expected, {"error": {**right, "field": "id"}}, "http"))
         self.assertIsNotNone(outcomes.difference("get", expected, {"error": right}, "http"))
+        expected["error"]["http"]["field"] = ["id", "id[0]"]
+        self.assertIsNone(outcomes.difference("get", expected, {"error": {**right, "field": "id[0]"}}, "http"))
+        self.assertIsNotNone(outcomes.difference("get", expected, {"error": right}, "http"))
         for wrong in ({"code": "INTERNAL"}, {"field": "id"}, {"reason": None}, {"message": ""}, {"local": True}):
             with self.subTest(wrong):
                 self.assertIsNotNone(outcomes.difference("get", expected, {"error": {**right, **wrong}}))

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Compiles the TypeScript client, and runs its driver of the conformance suite (docs/internals/conformance.md).
+#
+#   run.sh FOLDER SERVER=GRPC_ADDRESS,HTTP_URL...      FOLDER: for the compiled client; it is made if it is missing
+set -eu
+folder=$1
+shift
+here=$(dirname "$0")
+package=$here/../../../../client/typescript
+mkdir -p "$folder"
+cp "$package/package.json" "$folder" # says that the compiled files are ES modules
+tsc -p "$package" --outDir "$folder/dist" >&2
+exec node "$here/driver.mjs" "$folder/dist" "$@"
