@@ -110,7 +110,9 @@ def _refuse(context, refusal):
     trailers = []
     if "retry_after_ms" in refusal:
         seconds, milliseconds = divmod(refusal["retry_after_ms"], 1000)
-        details = wire_details.status(wire_details.retry_info(seconds, milliseconds * 1_000_000))
+        # gRPC for Go takes the code from the details.
+        code = grpc.StatusCode[refusal["code"]].value[0]
+        details = wire_details.status(wire_details.retry_info(seconds, milliseconds * 1_000_000), code=code)
         trailers.append((DETAILS_KEY, details))
     if "pushback_ms" in refusal:
         trailers.append((PUSHBACK_KEY, str(refusal["pushback_ms"])))

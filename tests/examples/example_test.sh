@@ -59,16 +59,9 @@ ask_cpp() {
   "$scratch/build/ask" "$1" "$root/demo" $question
 }
 
-# Compiles the example with Debian's Go packages, which are in a GOPATH, so that nothing is downloaded.
 prepare_go() {
-  local gopath=/usr/share/gocode
-  mkdir -p "$scratch/go/src/example.com"
-  cp -r "$root/examples/go" "$scratch/go/src/example.com/ask"
-  (
-    cd "$scratch/go/src/example.com/ask"
-    ./generate.sh "$root/proto"
-    GO111MODULE=off GOPATH="$scratch/go:$gopath" GOCACHE="$scratch/go-cache" GOFLAGS='' go build -o "$scratch/ask" .
-  )
+  [ -n "$build" ] || fail "go needs the build folder"
+  "$root/tests/support/go.sh" "$build" build "$scratch/ask" examples/go
 }
 ask_go() {
   "$scratch/ask" "$1" "$root/demo" $question

@@ -18,13 +18,13 @@ def field(number, value):
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
-def status(*details):
-    """Returns an encoded google.rpc.Status whose details are these (type, bytes)."""
+def status(*details, code=8):
+    """Returns an encoded google.rpc.Status with this code, whose details are these (type, bytes)."""
     found = b"".join(
         field(3, field(1, f"type.googleapis.com/google.rpc.{kind}".encode()) + field(2, value))
         for kind, value in details
     )
-    return field(1, 8) + field(2, b"m") + found
+    return field(1, code) + field(2, b"m") + found
 
 
 def retry_info(seconds, nanos=0):
