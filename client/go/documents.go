@@ -13,7 +13,9 @@ type Document struct {
 	Tokens  *TokenMatrix
 	Text    string          // UTF-8; the server's encoder turns it into vectors. Not used if Tokens is set
 	Payload json.RawMessage // a JSON object, or nil
-	Version uint64          // 0: none. With a version, the write is ignored (STALE) if a later one is stored
+	// Version is the caller's version of the document, such as a time; 0: none. If the id was already written or deleted
+	// with the same or a newer version, the document is not written (STALE).
+	Version uint64
 }
 
 // StoredDocument is a document of a collection.
@@ -21,10 +23,10 @@ type StoredDocument struct {
 	ID        ID
 	NumTokens int
 	Payload   json.RawMessage // a JSON object; nil if the document has none
-	Version   uint64          // as it was written; 0 if it had none, or the collection is not live
-	Sequence  uint64          // of the write that stored it; 0 if the collection is not live
-	// Tokens are set if the call asked for them, in the collection's storage type. For I8, the values are Tokens.Data *
-	// Scale. FloatRows converts the other types.
+	Version   uint64          // 0 if it has none
+	Sequence  uint64          // of the write that added it; 0 if the document is in the generation's shards
+	// Tokens are set if the call asked for them, in the collection's storage type. FloatRows converts them, except for
+	// I8: these are rotated and quantised, and must be multiplied by Scale to get the values of the rotated vector.
 	Tokens *TokenMatrix
 	Scale  float32
 }
@@ -57,8 +59,8 @@ func (c *Client) Upsert(ctx context.Context, collection string,
 	return call(ctx, c, c.documents.Upsert, request)
 }
 
-// Delete deletes 1 to 100,000 documents of a live collection. If `version` is not 0, documents with a later version are
-// kept. The answer has one result per id. About retries, see Upsert.
+// Delete deletes 1 to 100,000 documents of a live collection. If `version` is not 0, documents with the same or a newer
+// version are kept. The answer has one result per id. About retries, see Upsert.
 func (c *Client) Delete(ctx context.Context, collection string, ids []ID, version uint64) (*maxsimv1.DeleteResponse,
 	error) {
 	strings, integers, err := splitIDs(ids)
@@ -76,7 +78,7 @@ func (c *Client) Delete(ctx context.Context, collection string, ids []ID, versio
 
 // DeleteOptions are the options of DeleteMatching.
 type DeleteOptions struct {
-	Version     uint64 // not 0: keeps documents with a later version
+	Version     uint64 // not 0: keeps documents with the same or a newer version
 	MinSequence uint64 // the server that deletes must have seen this write
 }
 

@@ -27,8 +27,8 @@ type Ranking struct {
 // RankedDocument is one document of a Ranking.
 type RankedDocument struct {
 	ID ID // the zero ID for an inline document
-	// Position is the document's index among the candidates, from 0. In a whole collection it is the index in the
-	// collection.
+	// Position is the document's index in the list of candidates, from 0. For a whole collection it is the document's
+	// place in the collection (QueryResult.Positions).
 	Position     uint64
 	Score        float32
 	Payload      json.RawMessage // a JSON object; nil if the document has none or RankOptions.Payloads is not set

@@ -57,24 +57,28 @@ func (f Filter) isZero() bool { return f.Text == "" && f.Message == nil }
 
 // RankOptions are the options of Rerank, RerankMany and Search. The zero value has the server's defaults.
 type RankOptions struct {
-	TopK     int      // documents to return; 0: Limits.DefaultTopK. At most Limits.MaxTopK, together with Offset
-	Offset   int      // leaves out this number of the best documents
-	MinScore *float32 // leaves out documents with a lower score
+	TopK     int      // documents to return; 0: Limits.DefaultTopK. Offset + TopK is at most Limits.MaxTopK
+	Offset   int      // ranks to skip
+	MinScore *float32 // leaves out documents whose score in the answer is lower
 	Filter   Filter   // ranks only the candidates that match
 
-	GroupBy   string // a declared field: returns at most GroupSize documents of each of its values
-	GroupSize int    // 0: 1
+	// GroupBy is a declared field of kind keyword. Documents come in groups that have the same value of this field, in
+	// the order of the groups' best documents. TopK and Offset count groups. Documents without a value are left out.
+	GroupBy   string
+	GroupSize int // documents per group, the best ones; 0: 1
 
 	Payloads      bool     // returns the documents' payloads
-	PayloadFields []string // only these members of them; empty: all
+	PayloadFields []string // returns only these top-level members of the payloads, at most 64 names; empty: all
 	Alignments    bool     // returns which document token matches each query token best
 
-	Normalize     bool // scales all token vectors of the query to length 1
-	Priority      maxsimv1.Priority
-	MissingPolicy maxsimv1.MissingPolicy
-	RequestID     string // appears in the server's log and in the answer; at most 256 bytes
-	MinSequence   uint64 // the answer must include this write (UpsertResponse.Sequence)
-	Generation    uint64 // the answer must come from this generation of the collection; 0: any
+	// Normalize divides each score by the number of the query's tokens, so that it is a mean and not a sum. The order
+	// stays the same.
+	Normalize     bool
+	Priority      maxsimv1.Priority      // of the call in the server's queue
+	MissingPolicy maxsimv1.MissingPolicy // FAIL: an id that the collection does not hold is an error
+	RequestID     string                 // appears in the server's log and in the answer; at most 256 bytes
+	MinSequence   uint64                 // the answer must include this write (UpsertResponse.Sequence)
+	Generation    uint64                 // the answer must come from this generation of the collection; 0: any
 	Refinement    *maxsimv1.RefinementOptions
 	// TokenPairs returns what the request costs (Ranking.Response.TokenPairs).
 	TokenPairs bool

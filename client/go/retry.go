@@ -17,9 +17,9 @@ import (
 //     Without one it means "too large", which a second attempt cannot change.
 //
 // The delay is min(InitialBackoff * Multiplier^n, MaxBackoff), changed at random by up to Jitter of itself, and at
-// least the delay in RetryInfo. If the answer has the trailer, its value is the delay; a negative or unreadable value forbids
-// another attempt (gRPC's proposal A6). If the next attempt could only start at or after the deadline, it is not made,
-// and the call returns the last error at once. The rules and the defaults are those of the C++ client.
+// least the delay in RetryInfo. If the answer has the trailer, its value is the delay; a negative or unreadable
+// value forbids another attempt (gRPC's proposal A6). If the next attempt could only start at or after the deadline, it
+// is not made, and the call returns the last error at once. The rules and the defaults are those of the C++ client.
 type RetryOptions struct {
 	MaxAttempts    int           // the first one included; 1 never retries. The default is 4
 	InitialBackoff time.Duration // default: 50 ms

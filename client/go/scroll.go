@@ -16,8 +16,6 @@ type ScrollOptions struct {
 	MinSequence uint64 // each page must include this write
 }
 
-const defaultPageSize = 100
-
 // Scroll lists the documents of any collection, in the order of their ids:
 //
 //	scroll := client.Scroll(ctx, "notes", nil)
@@ -27,7 +25,7 @@ const defaultPageSize = 100
 //	if err := scroll.Err(); err != nil {
 //
 // It fetches a page at a time. Each page is a call with its own retries and, if `ctx` has no deadline, its own timeout.
-// Documents that are written meanwhile appear if their id comes after the last page. `options` may be nil.
+// Documents that are written meanwhile are listed if their id comes after the last page. `options` may be nil.
 func (c *Client) Scroll(ctx context.Context, collection string, options *ScrollOptions) *Scroll {
 	if options == nil {
 		options = &ScrollOptions{}
@@ -38,7 +36,6 @@ func (c *Client) Scroll(ctx context.Context, collection string, options *ScrollO
 		scroll.err = err
 		return scroll
 	}
-	setDefault(&limit, defaultPageSize)
 	scroll.request = &maxsimv1.ScrollRequest{
 		Collection:     collection,
 		Limit:          limit,
@@ -129,7 +126,8 @@ func (c *Client) Count(ctx context.Context, collection string, options *CountOpt
 }
 
 // Facets counts the documents of any collection for each value of a declared field, the most frequent values first.
-// `limit` is the largest number of values, at most 65,536; 0: the server's default. `options` may be nil.
+// The field is of kind keyword or keywords. `limit` is the number of values to return, at most 65,536; 0: 10. `options`
+// may be nil.
 func (c *Client) Facets(ctx context.Context, collection, field string, limit int,
 	options *CountOptions) (*maxsimv1.FacetsResponse, error) {
 	count, err := countOf("limit", limit)
