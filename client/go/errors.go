@@ -118,7 +118,7 @@ func (e *Error) readInfo(info *errdetails.ErrorInfo) {
 }
 
 // isNotConnected says whether gRPC itself made the error, because it had no connection. No code or detail of gRPC says
-// this, so the words of its messages decide (gRPC 1.33 to 1.62). With other words, the error lacks its reason, and
+// this, so the words of its messages decide (those of gRPC 1.33). With other words, the error lacks its reason, and
 // nothing else changes.
 func isNotConnected(e *Error) bool {
 	if e.Code != codes.Unavailable {
