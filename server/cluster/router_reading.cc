@@ -150,7 +150,7 @@ absl::Status CheckReadSize(const v1::GetResponse& merged, const service::Request
 // Return the answer to the client, merged from the groups' answers. All of them must be OK.
 absl::StatusOr<v1::CountResponse> Merge(const v1::CountRequest&, const CollectionView& collection,
                                         const DealtCall<v1::CountRequest>&,
-                                        std::vector<absl::StatusOr<v1::CountResponse>> answers,
+                                        const std::vector<absl::StatusOr<v1::CountResponse>>& answers,
                                         const service::RequestLimits&) {
   return MergeCounts(collection, answers);
 }

@@ -44,7 +44,8 @@ struct ServerRun {
             for (const auto& entry : std::filesystem::directory_iterator(from)) {
               const std::string name = entry.path().filename().string();
               if (name.starts_with(".")) continue;  // `to` may lie in `from`
-              std::filesystem::copy(entry.path(), to + "/" + name, std::filesystem::copy_options::recursive);
+              std::filesystem::copy(entry.path(), std::filesystem::path(to) / name,
+                                    std::filesystem::copy_options::recursive);
             }
           };
           if (on_open != nullptr) on_open(request.path, *made);

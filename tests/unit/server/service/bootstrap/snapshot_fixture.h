@@ -26,8 +26,9 @@ using Files = std::map<std::string, std::string>;
 
 inline void WriteFiles(const std::string& folder, const Files& files) {
   for (const auto& [path, bytes] : files) {
-    std::filesystem::create_directories(std::filesystem::path(folder + "/" + path).parent_path());
-    test::WriteFile(folder + "/" + path, bytes);
+    const std::filesystem::path whole = std::filesystem::path(folder) / path;
+    std::filesystem::create_directories(whole.parent_path());
+    test::WriteFile(whole.string(), bytes);
   }
 }
 
