@@ -68,7 +68,7 @@ class ReadPartsTest : public ::testing::Test {
 TEST_F(ReadPartsTest, PartsAreInTheOrderOfTheServers) {
   std::vector<SnapshotServer> servers;
   for (int i = 0; i < 20; ++i) {
-    servers.push_back(Sends(Cat("s", i, ":1"), MessagesOfServer(static_cast<uint64_t>(100 + i), i, i + 1, Cat(i))));
+    servers.push_back(Sends(Cat("s", i, ":1"), MessagesOfServer(100 + static_cast<uint64_t>(i), i, i + 1, Cat(i))));
   }
   ASSERT_TRUE(Read(servers).ok());
   ASSERT_THAT(manifest_.parts, SizeIs(20));
