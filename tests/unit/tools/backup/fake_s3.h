@@ -132,7 +132,7 @@ class FakeS3Transport final : public HttpTransport {
     }
     std::vector<std::string> keys;
     for (const auto& [object, bytes] : fake_.objects) {
-      if (object.starts_with(path + "/" + prefix)) keys.push_back(object.substr(path.size() + 1));
+      if (object.starts_with(Cat(path, "/", prefix))) keys.push_back(object.substr(path.size() + 1));
     }
     std::string body = "<ListBucketResult>";
     const size_t end = std::min(keys.size(), skipped + max_keys);
