@@ -263,7 +263,7 @@ class S3Upload final : public ObjectUpload {
   absl::Status Complete() {
     const std::string body = CompleteUploadXml(etags_);
     bool was_repeated = false;
-    const absl::Status status =
+    absl::Status status =
         store_.Call({.method = "POST", .key = key_, .query = {{"uploadId", *upload_id_}}, .body = body}, &was_repeated)
             .status();
     // If the answer to the first attempt was lost, the store has completed the upload and no longer knows it.

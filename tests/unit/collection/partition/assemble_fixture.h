@@ -50,7 +50,7 @@ class AssembleTest : public ::testing::Test {
 
   // Assembles, expects an error, and returns it.
   absl::Status Refused(const std::vector<std::string>& folders, const SlotRange& slots) const {
-    const absl::Status status = AssembleLive(folders, {.output = Path("out"), .slots = slots}).status();
+    absl::Status status = AssembleLive(folders, {.output = Path("out"), .slots = slots}).status();
     EXPECT_FALSE(status.ok());
     EXPECT_FALSE(std::filesystem::exists(Path("out")));
     return status;

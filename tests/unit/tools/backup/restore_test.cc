@@ -44,7 +44,7 @@ class RestoreTest : public collection::AssembleTest {
     }
     PartWriter writer(store_, kRestoredId, manifest_.parts.size(), total_bytes);
     for (const std::string& path : paths) {
-      const std::string bytes = collection::ReadBytes(folder + "/" + path);
+      const std::string bytes = collection::ReadBytes((std::filesystem::path(folder) / path).string());
       ASSERT_TRUE(writer.BeginFile(path, bytes.size(), XXH3_64bits(bytes.data(), bytes.size())).ok());
       if (!bytes.empty()) {
         ASSERT_TRUE(writer.TakeData(bytes).ok());
