@@ -14,8 +14,8 @@ import urllib.parse
 import urllib.request
 
 import numpy as np
+from python_lines import answer_lines, without_large_integers
 
-MAX_EXACT = 2**53 - 1
 DTYPES = {"f16": "<f2", "f32": "<f4"}
 # Arguments of rerank that have the same names in the body, and those that have others.
 SAME = ("offset", "min_score", "group_by", "group_size", "payload_fields", "normalize", "request_id", "min_sequence")
@@ -131,7 +131,8 @@ class Driver:
 
     def get(self, arguments):
         answer = self.call("POST", self.documents_path(arguments, "/get"), self.rest(arguments))
-        return {"documents": list(map(stored, answer["documents"])), "missing": ids_of(answer.get("missing", []))}
+        missing = without_large_integers(answer.get("missing", []))
+        return {"documents": list(map(stored, answer["documents"])), "missing": missing}
 
     def scroll(self, arguments):
         body = self.rest(arguments)
@@ -189,16 +190,12 @@ def error_of(error):
     return found
 
 
-def ids_of(ids):
-    return [{"int64": str(id)} if isinstance(id, int) and abs(id) > MAX_EXACT else id for id in ids]
-
-
 def ranking_of(answer, wants_payloads):
     documents = []
     for one in answer["results"]:
         document = {"position": one["index"], "score": one["relevance_score"]}
         if one.get("id") is not None:
-            document["id"] = ids_of([one["id"]])[0]
+            document["id"] = without_large_integers(one["id"])
         if wants_payloads and "document" in one:
             document["payload"] = one["document"]
         if "alignment" in one:
@@ -206,13 +203,13 @@ def ranking_of(answer, wants_payloads):
             document["similarities"] = one["alignment"]["similarities"]
         document.update({name: one[name] for name in ("group", "truncated") if name in one})
         documents.append(document)
-    result = {"documents": documents, "missing": ids_of(answer.get("missing", []))}
+    result = {"documents": documents, "missing": without_large_integers(answer.get("missing", []))}
     result.update({name: answer[name] for name in ("sequence", "query_tokens", "query_truncated") if name in answer})
     return result
 
 
 def stored(one):
-    document = {"id": ids_of([one["id"]])[0], "num_tokens": one["num_tokens"]}
+    document = {"id": without_large_integers(one["id"]), "num_tokens": one["num_tokens"]}
     document.update({"version": one.get("version", 0), "sequence": one.get("sequence", 0)})
     if "payload" in one:
         document["payload"] = one["payload"]
@@ -222,21 +219,10 @@ def stored(one):
     return document
 
 
-def with_integers(value):
-    """Replaces {"int64": "123"} by the integer."""
-    if isinstance(value, dict):
-        if set(value) == {"int64"}:
-            return int(value["int64"])
-        return {key: with_integers(one) for key, one in value.items()}
-    return [with_integers(one) for one in value] if isinstance(value, list) else value
-
-
 def main():
     named = (one.split("=", 1) for one in sys.argv[1:])
     driver = Driver({name: both.split(",", 1)[1] for name, both in named})
-    sys.stdin.reconfigure(encoding="utf-8")
-    for line in sys.stdin:
-        print(json.dumps(driver.answer(with_integers(json.loads(line)))), flush=True)
+    answer_lines(driver)
 
 
 if __name__ == "__main__":

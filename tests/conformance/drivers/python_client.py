@@ -9,6 +9,7 @@ import pathlib
 import sys
 
 import grpc
+from python_lines import answer_lines, without_large_integers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
 from python_package import PYTHON_CLIENT  # noqa: E402
@@ -17,8 +18,6 @@ sys.path.insert(0, str(PYTHON_CLIENT))
 import maxsim  # noqa: E402
 from maxsim import errors  # noqa: E402
 from maxsim.v1 import rerank_pb2 as pb  # noqa: E402
-
-MAX_EXACT = 2**53 - 1
 
 
 class Blocking:
@@ -107,7 +106,7 @@ class Driver:
 
     def get(self, client, arguments):
         found = self._how.run(client.get(**arguments))
-        return {"documents": [stored(one) for one in found], "missing": ids_of(found.missing)}
+        return {"documents": [stored(one) for one in found], "missing": without_large_integers(list(found.missing))}
 
     def scroll(self, client, arguments):
         return {"documents": [stored(one) for one in self._how.all(client.scroll(**arguments))]}
@@ -153,18 +152,15 @@ def with_refinement(arguments):
     return arguments
 
 
-def ids_of(ids):
-    return [{"int64": str(id)} if isinstance(id, int) and abs(id) > MAX_EXACT else id for id in ids]
-
-
 def ranking_of(ranking):
     documents = []
     for document in ranking:
         values = document.to_dict()
         if "id" in values:
-            values["id"] = ids_of([values["id"]])[0]
+            values["id"] = without_large_integers(values["id"])
         documents.append(values)
-    result = {"documents": documents, "missing": ids_of(ranking.missing), "sequence": ranking.sequence}
+    missing = without_large_integers(list(ranking.missing))
+    result = {"documents": documents, "missing": missing, "sequence": ranking.sequence}
     return {**result, "query_tokens": ranking.query_tokens, "query_truncated": ranking.query_truncated}
 
 
@@ -174,7 +170,7 @@ def results_of(results):
 
 
 def stored(document):
-    result = {"id": ids_of([document.id])[0], "num_tokens": document.num_tokens, "version": document.version}
+    result = {"id": without_large_integers(document.id), "num_tokens": document.num_tokens, "version": document.version}
     result["sequence"] = document.sequence
     if document.payload is not None:
         result["payload"] = document.payload
@@ -211,23 +207,12 @@ def error_of(error):
     return {name: value for name, value in result.items() if value is not None}
 
 
-def with_integers(value):
-    """Replaces {"int64": "123"} by the integer."""
-    if isinstance(value, dict):
-        if set(value) == {"int64"}:
-            return int(value["int64"])
-        return {key: with_integers(one) for key, one in value.items()}
-    return [with_integers(one) for one in value] if isinstance(value, list) else value
-
-
 def main():
     arguments = sys.argv[1:]
     how = Asyncio() if "--asyncio" in arguments else Blocking()
     named = (one.split("=", 1) for one in arguments if one != "--asyncio")
     driver = Driver({name: both.split(",")[0] for name, both in named}, how)
-    sys.stdin.reconfigure(encoding="utf-8")
-    for line in sys.stdin:
-        print(json.dumps(driver.answer(with_integers(json.loads(line)))), flush=True)
+    answer_lines(driver)
 
 
 if __name__ == "__main__":
