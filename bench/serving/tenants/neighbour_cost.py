@@ -10,15 +10,13 @@ import json
 import pathlib
 import statistics
 import sys
-import tempfile
 import threading
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
 
 from loadtest import loadtest  # noqa: E402
-from servers import Maxsimd, benchmark_parser, has_gpu, provenance  # noqa: E402
-from tenant_cost import make_collection, token_of  # noqa: E402
+from tenant_cost import measure, tenants_parser, token_of  # noqa: E402
 
 QUERY_TOKENS = 32
 STEADY, GREEDY = 0, 1  # tenants
@@ -95,30 +93,14 @@ def compare(options, target):
 
 
 def main():
-    parser = benchmark_parser(__doc__)
-    parser.add_argument("--documents", type=int, default=1_000_000, help="documents to make (default: 1000000)")
-    parser.add_argument("--tenants", type=int, default=10_000, help="tenants that share them (default: 10000)")
-    parser.add_argument("--tokens", type=int, default=32, help="tokens of a document (default: 32)")
-    parser.add_argument("--dim", type=int, default=128, help="values of a token (default: 128)")
+    parser = tenants_parser(__doc__)
     parser.add_argument("--rate", type=int, default=200, help="searches a second of the measured tenant (default: 200)")
     parser.add_argument("--quota-requests", type=int, default=300,
                         help="the neighbour's quota, in searches a second (default: 300)")  # fmt: skip
     parser.add_argument("--seconds", type=int, default=10, help="seconds of each measurement (default: 10)")
     parser.add_argument("--turns", type=int, default=3, help="turns of the comparison (default: 3)")
-    parser.add_argument("--scratch", type=pathlib.Path, help="folder for the files (default: the system's)")
     options = parser.parse_args()
-
-    with tempfile.TemporaryDirectory(dir=options.scratch, prefix="neighbour-cost-") as name:
-        options.scratch = pathlib.Path(name)
-        folder = options.scratch / "collection"
-        make_collection(options, folder)
-        residency = "gpu" if has_gpu() else "host"
-        keys = {"auth.tokens_file": str(write_tokens(options))}
-        result = provenance(options.bin)
-        with Maxsimd(options.bin, options.scratch, "server", {"documents": folder}, residency, keys, 400, True) as server:
-            result.update(compare(options, server.unix_target))
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
-        print(json.dumps(result, indent=1))
+    measure(options, "neighbour-cost-", write_tokens, compare)
 
 
 if __name__ == "__main__":

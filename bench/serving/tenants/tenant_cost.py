@@ -97,17 +97,20 @@ def compare(options, address):
     }
 
 
-def main():
-    parser = benchmark_parser(__doc__)
+def tenants_parser(description):
+    """Returns a parser with the options of a benchmark of tenants that share one collection."""
+    parser = benchmark_parser(description)
     parser.add_argument("--documents", type=int, default=1_000_000, help="documents to make (default: 1000000)")
     parser.add_argument("--tenants", type=int, default=10_000, help="tenants that share them (default: 10000)")
     parser.add_argument("--tokens", type=int, default=32, help="tokens of a document (default: 32)")
     parser.add_argument("--dim", type=int, default=128, help="values of a token (default: 128)")
-    parser.add_argument("--requests", type=int, default=20_000, help="searches of tenants (default: 20000)")
     parser.add_argument("--scratch", type=pathlib.Path, help="folder for the files (default: the system's)")
-    options = parser.parse_args()
+    return parser
 
-    with tempfile.TemporaryDirectory(dir=options.scratch, prefix="tenant-cost-") as name:
+
+def measure(options, prefix, write_tokens, compare):
+    """Serves a new collection to the tenants of `write_tokens`, and writes what `compare` returns to options.out."""
+    with tempfile.TemporaryDirectory(dir=options.scratch, prefix=prefix) as name:
         options.scratch = pathlib.Path(name)
         folder = options.scratch / "collection"
         make_collection(options, folder)
@@ -118,6 +121,13 @@ def main():
             result.update(compare(options, server.unix_target))
         options.out.write_text(json.dumps(result, indent=1) + "\n")
         print(json.dumps(result, indent=1))
+
+
+def main():
+    parser = tenants_parser(__doc__)
+    parser.add_argument("--requests", type=int, default=20_000, help="searches of tenants (default: 20000)")
+    options = parser.parse_args()
+    measure(options, "tenant-cost-", write_tokens, compare)
 
 
 if __name__ == "__main__":
