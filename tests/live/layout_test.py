@@ -17,7 +17,7 @@ import grpc
 import nats_server
 import server as client
 from maxsim.v1 import admin_pb2, rerank_pb2
-from nats_world import NAME, eventually, expect, run_tests, upsert
+from nats_world import NAME, World, eventually, expect, run_tests, upsert
 
 BUCKET, KEY = "maxsim", "layout.cor=pus"
 
@@ -270,7 +270,8 @@ def main():
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--only", choices=sorted(TESTS))
     arguments = parser.parse_args()
-    run_tests(TESTS, arguments.programs, arguments.only, options_of, lambda _, test, world: test(world))
+    programs = arguments.programs.resolve()
+    run_tests(TESTS, arguments.only, lambda name, folder: World(programs, folder, **options_of(name)))
 
 
 if __name__ == "__main__":

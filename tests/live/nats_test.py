@@ -19,7 +19,20 @@ import numpy as np
 import nats_server
 import server as client
 from maxsim.v1 import documents_pb2
-from nats_world import APPLIED, DIM, NAME, NUM_BASE, STREAM, TIMEOUT_S, eventually, expect, rows_of, run_tests, upsert
+from nats_world import (
+    APPLIED,
+    DIM,
+    NAME,
+    NUM_BASE,
+    STREAM,
+    TIMEOUT_S,
+    World,
+    eventually,
+    expect,
+    rows_of,
+    run_tests,
+    upsert,
+)
 from nats_writers import Writer, check_writes
 
 STALE = documents_pb2.WRITE_OUTCOME_STALE
@@ -373,7 +386,8 @@ def main():
         extra = {"rounds": arguments.rounds} if "kills" in name else {}
         test(world, arguments.seed, **extra)
 
-    run_tests(TESTS, arguments.programs, arguments.only, options_of, call)
+    programs = arguments.programs.resolve()
+    run_tests(TESTS, arguments.only, lambda name, folder: World(programs, folder, **options_of(name)), call)
 
 
 if __name__ == "__main__":

@@ -53,16 +53,12 @@ def settle(world, stream, *names):
     return seen["stream"]
 
 
-class World:
-    """A nats-server, and several maxsimd. Each maxsimd serves its own copy of the same built collection."""
+class Servers:
+    """A nats-server, and several maxsimd by name, which end with the block of a `with`."""
 
     def __init__(self, programs, folder, nats=nats_server.NatsServer, max_payload=1 << 20):
         self.programs, self.folder = programs, pathlib.Path(folder)
         self.nats = nats(self.folder / "nats", max_payload)
-        base = exact.Oracle(exact.Storage("f16", DIM), "string")
-        for i in range(NUM_BASE):
-            base.begin_with(f"doc-{i}", rows_of(i))
-        base.build(programs, self.folder / "base", NAME, "--codes", 4)
         self.servers = {}
 
     def __enter__(self):
@@ -72,6 +68,17 @@ class World:
         for server in self.servers.values():
             server.kill()
         self.nats.kill()
+
+
+class World(Servers):
+    """Servers of which each serves its own copy of the same built collection."""
+
+    def __init__(self, programs, folder, **options):
+        super().__init__(programs, folder, **options)
+        base = exact.Oracle(exact.Storage("f16", DIM), "string")
+        for i in range(NUM_BASE):
+            base.begin_with(f"doc-{i}", rows_of(i))
+        base.build(programs, self.folder / "base", NAME, "--codes", 4)
 
     def flags(self, **more):
         return {
@@ -132,17 +139,17 @@ def upsert(server, id, seed, payload="", version=0, timeout_s=30):
     return server.upsert(request, timeout_s)
 
 
-def run_tests(tests, programs, only, options_of, call):
+def run_tests(tests, only, make_world, call=lambda _, test, world: test(world)):
     """Runs the test of the name `only`, or all if it is None, each in a world of its own. `tests` has them by name.
 
-    `options_of` returns the options of World for a name. `call` gets the name, the test and the world. Prints how long
-    each test takes, and the ends of all logs if it fails."""
+    `make_world` gets the name and a folder, and returns the test's Servers. `call` gets the name, the test and the
+    servers. Prints how long each test takes, and the ends of all logs if it fails."""
     for name, test in tests.items():
         if only not in (None, name):
             continue
         begin = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="maxsim-nats-") as folder:
-            with World(programs.resolve(), folder, **options_of(name)) as world:
+            with make_world(name, folder) as world:
                 try:
                     call(name, test, world)
                 except BaseException:

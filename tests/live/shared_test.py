@@ -9,38 +9,23 @@ import base64
 import json
 import pathlib
 import re
-import tempfile
 import time
 import urllib.request
 
 import grpc
 import numpy as np
 
-import nats_server
 import server as client
 from maxsim.v1 import admin_pb2, rerank_pb2
-from nats_world import eventually, expect
+from nats_world import Servers, eventually, expect, run_tests
 
 BUCKET, NAME, DIM = "maxsim", "cor.pus", 16
 KEY, STREAM = "collections.cor=pus", "maxsim-cor+pus"
 MARGIN = re.compile(r'^maxsim_live_stream_retention_margin_ratio{collection="cor.pus"} (\S+)$', re.M)
 
 
-class World:
-    """A nats-server, and several maxsimd without collections."""
-
-    def __init__(self, programs, folder):
-        self.programs, self.folder = programs, pathlib.Path(folder)
-        self.nats = nats_server.NatsServer(self.folder / "nats")
-        self.servers = {}
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for server in self.servers.values():
-            server.kill()
-        self.nats.kill()
+class World(Servers):
+    """Servers without collections."""
 
     def add(self, name, learns=True, **flags):
         folder = self.folder / name
@@ -275,21 +260,8 @@ def main():
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--only", choices=sorted(TESTS))
     arguments = parser.parse_args()
-    for name, test in TESTS.items():
-        if arguments.only not in (None, name):
-            continue
-        begin = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="maxsim-shared-") as folder:
-            with World(arguments.programs.resolve(), folder) as world:
-                try:
-                    test(world)
-                except BaseException:
-                    print(f"FAILED: {name}", flush=True)
-                    for server_name, server in world.servers.items():
-                        print(f"--- {server_name}\n{server.log_end(3000)}", flush=True)
-                    print(f"--- nats\n{world.nats.log()[-1500:]}", flush=True)
-                    raise
-        print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)
+    programs = arguments.programs.resolve()
+    run_tests(TESTS, arguments.only, lambda _, folder: World(programs, folder))
 
 
 if __name__ == "__main__":
