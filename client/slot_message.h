@@ -3,6 +3,9 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/text.h"
 #include "collection/slots.h"
 #include "maxsim/v1/rerank.pb.h"
 
@@ -16,6 +19,15 @@ inline bool IsSlotRange(const v1::PartitionInfo& slots) {
 // Returns the slots that a message names. IsSlotRange must return true for it.
 inline collection::SlotRange SlotRangeOf(const v1::PartitionInfo& slots) {
   return {.first = static_cast<int32_t>(slots.first_slot()), .end = static_cast<int32_t>(slots.end_slot())};
+}
+
+// Returns the slots of a collection of which a server sends a snapshot. Returns INTERNAL if these slots do not exist.
+inline absl::StatusOr<collection::SlotRange> SlotsOfSnapshot(const v1::CollectionInfo& info) {
+  if (!info.has_partition()) return collection::SlotRange();
+  const v1::PartitionInfo& slots = info.partition();
+  if (IsSlotRange(slots)) return SlotRangeOf(slots);
+  return absl::InternalError(Cat("the snapshot has the slots from ", slots.first_slot(), " to before ",
+                                 slots.end_slot(), "; must be within 0 to before ", collection::kNumSlots));
 }
 
 inline v1::PartitionInfo SlotMessageOf(const collection::SlotRange& slots) {

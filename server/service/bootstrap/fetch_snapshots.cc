@@ -79,15 +79,9 @@ absl::Status ReadBeginning(const v1::ReadSnapshotResponse& message, const std::s
     return absl::FailedPreconditionError(
         Cat("collection ", name, " is not live with live.log nats: no stream orders its writes"));
   }
-  source.slots = SlotRange();
-  if (info.has_partition()) {
-    const v1::PartitionInfo& partition = info.partition();
-    if (!client::IsSlotRange(partition)) {
-      return absl::InternalError(Cat("the snapshot has the slots from ", partition.first_slot(), " to before ",
-                                     partition.end_slot(), "; must be within 0 to before ", collection::kNumSlots));
-    }
-    source.slots = client::SlotRangeOf(partition);
-  }
+  const absl::StatusOr<SlotRange> slots = client::SlotsOfSnapshot(info);
+  if (!slots.ok()) return slots.status();
+  source.slots = *slots;
   source.total_bytes = begin.total_bytes();
   source.sequence = begin.sequence();
   return absl::OkStatus();

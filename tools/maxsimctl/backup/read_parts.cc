@@ -10,13 +10,12 @@
 #include "base/guard.h"
 #include "base/mutex.h"
 #include "base/text.h"
+#include "client/slot_message.h"
 #include "collection/slots.h"
 #include "tools/backup/write_backup.h"
 
 namespace maxsim::ctl {
 namespace {
-
-using collection::kNumSlots;
 
 constexpr size_t kMaxThreads = 16;
 
@@ -67,14 +66,9 @@ class PartReader {
       return absl::InternalError(
           Cat("the snapshot has sequence ", begin.sequence(), ", more than the limit ", collection::kMaxLogSequence));
     }
-    if (begin.collection().has_partition()) {
-      const v1::PartitionInfo& slots = begin.collection().partition();
-      if (slots.first_slot() >= slots.end_slot() || slots.end_slot() > static_cast<uint32_t>(kNumSlots)) {
-        return absl::InternalError(Cat("the snapshot has the slots from ", slots.first_slot(), " to before ",
-                                       slots.end_slot(), "; must be within 0 to before ", kNumSlots));
-      }
-      part_.slots = {.first = static_cast<int32_t>(slots.first_slot()), .end = static_cast<int32_t>(slots.end_slot())};
-    }
+    const absl::StatusOr<collection::SlotRange> slots = client::SlotsOfSnapshot(begin.collection());
+    if (!slots.ok()) return slots.status();
+    part_.slots = *slots;
     if (begin.has_stream()) {
       stream_ = collection::LogStream{.name = begin.stream().name(), .created_ns = begin.stream().created_unix_ns()};
     }
