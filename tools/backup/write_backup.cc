@@ -101,7 +101,7 @@ absl::Status PublishBackup(ObjectStore& store, const BackupManifest& manifest) {
     return absl::ResourceExhaustedError(
         Cat(store.url(), "/", kManifestKey, ": has ", text.size(), " bytes, more than the limit ", kMaxManifestBytes));
   }
-  // What cannot be read again is no backup.
+  // A restore reads the manifest, so one that cannot be parsed must not be stored.
   if (absl::Status status = ParseManifest(text).status(); !status.ok()) {
     return absl::InternalError(Cat(store.url(), "/", std::string(status.message())));
   }

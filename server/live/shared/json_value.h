@@ -1,4 +1,4 @@
-// What the readers of JSON values in the key-value store have in common. The functions are pure.
+// Helpers of the functions that read JSON values from the key-value store. They are pure functions.
 #pragma once
 
 #include <cstdint>

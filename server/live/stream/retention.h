@@ -37,7 +37,7 @@ class RetentionWatch {
   bool IsDue(absl::Time now) const { return now - looked_at_ >= kInterval; }
   // Makes IsDue return false for kInterval, because a look at the stream failed.
   void Postpone(absl::Time now) { looked_at_ = now; }
-  // Records the state of the stream, of which the collection has applied the messages up to `applied`.
+  // Records the state of the stream. `applied` is the sequence of the last message that the collection has applied.
   void Note(const StreamInfo& info, uint64_t applied, absl::Time now);
   // Records that the collection does not follow its stream, until the next Note.
   void NoteLost(absl::Time now);

@@ -79,7 +79,7 @@ class RestoreTest : public collection::AssembleTest {
     return Restore(store_, options);
   }
 
-  // Expects that a restore fails with DATA_LOSS, and leaves nothing behind.
+  // Expects that a restore fails with DATA_LOSS and a message that contains `words`, and that no files are left over.
   void ExpectLoss(const std::string& words) {
     const absl::Status status = RestoreInto(1).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
