@@ -16,10 +16,11 @@
 #include "maxsim/v1/admin.grpc.pb.h"
 #include "maxsim/v1/documents.grpc.pb.h"
 #include "maxsim/v1/rerank.grpc.pb.h"
+#include "tests/support/connections/call_order.h"
 
 namespace maxsim::test {
 
-// Handlers run on gRPC's threads and must be thread-safe. Set them before the first call.
+// Handlers run on gRPC's threads and must be thread-safe. Set them, and other members, only while no call is answered.
 class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, public v1::Admin::Service {
  public:
   using RerankHandler =
@@ -39,6 +40,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
 
   // Listens on 127.0.0.1. A port of 0 selects a free one.
   explicit FakeServer(int port = 0) {
+    CallOrder::Begin();
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(static_cast<v1::Reranker::Service*>(this));
@@ -245,7 +247,9 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
     Note(context);
     if (on_admin) on_admin(context, method);
   }
+  // Every method calls this before it reads a member that a test may have set.
   void Note(const grpc::ServerContext& context) {
+    CallOrder::Observe();
     const MutexLock lock(&mutex_);
     metadata_.clear();
     for (const auto& [key, value] : context.client_metadata()) {

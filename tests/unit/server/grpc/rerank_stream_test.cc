@@ -21,6 +21,7 @@
 #include "server/service/call/call_record.h"
 #include "server/service/tenant_gate/tenant_questions.h"
 #include "tests/support/collection/corpus.h"
+#include "tests/support/connections/call_order.h"
 
 namespace maxsim::rpc {
 namespace {
@@ -34,6 +35,7 @@ class FakeReranker : public service::RerankApi {
   explicit FakeReranker(Metrics* metrics) : metrics_(metrics) {}
 
   void Rerank(v1::RerankRequest&& request, service::CallContext&& context, Done&& done) override {
+    test::CallOrder::Observe();
     on_rerank(std::move(request), context, std::move(done));
   }
   absl::Status ChooseCollection(const service::Caller&, v1::RerankRequest*) const override { return absl::OkStatus(); }
@@ -59,6 +61,7 @@ class FakeReranker : public service::RerankApi {
 class RerankStreamTest : public testing::Test {
  protected:
   void SetUp() override {
+    test::CallOrder::Begin();
     ASSERT_TRUE(authenticator_->Load().ok());
     GrpcReranker::Dependencies dependencies;
     dependencies.rerank = &gate_;

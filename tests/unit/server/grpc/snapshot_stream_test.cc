@@ -21,6 +21,7 @@
 #include "server/grpc/grpc_admin.h"
 #include "server/observability/metrics.h"
 #include "tests/support/collection/corpus.h"
+#include "tests/support/connections/call_order.h"
 #include "tests/support/values/eventually.h"
 
 namespace maxsim::rpc {
@@ -33,6 +34,7 @@ class SendingCollections final : public service::CollectionApi {
 
   absl::Status ReadSnapshot(const std::string& name, service::SnapshotSink sink,
                             const service::ChangeContext& context) override {
+    test::CallOrder::Observe();
     EXPECT_EQ(name, "docs");
     return on_read(sink, *context.stop);
   }
@@ -76,6 +78,7 @@ v1::ReadSnapshotResponse Data(size_t count, char fill = 'x') {
 class SnapshotStreamTest : public testing::Test {
  protected:
   SnapshotStreamTest() {
+    test::CallOrder::Begin();
     test::WriteFile(folder_ / "admin_tokens", "operator\n");
     EXPECT_TRUE(authenticator_.Load().ok());
     grpc::ServerBuilder builder;
