@@ -134,14 +134,25 @@ def request(queries, refined):
     return message
 
 
-def load(options, address, queries_per_request, clients=1):
-    """Runs maxsim-loadtest with `clients` requests in flight."""
+def load(options, server, queries_per_request, clients=1):
+    """Runs maxsim-loadtest with `clients` requests in flight. Adds the mean times of a batch's scan and of its exact
+    scoring."""
+    before = server.metrics()
     result = loadtest(
-        options.bin, options.scratch, address, "documents", "all", seconds=options.seconds, concurrency=clients,
-        query_tokens=None, queries=options.scratch / "queries.npy", query_lengths=options.scratch / "query_lengths.npy",
-        queries_per_request=queries_per_request, top_k=TOP_K, pool_requests=64, timeout="60s", quiet=None,
+        options.bin, options.scratch, server.unix_target, "documents", "all", seconds=options.seconds,
+        concurrency=clients, query_tokens=None, queries=options.scratch / "queries.npy",
+        query_lengths=options.scratch / "query_lengths.npy", queries_per_request=queries_per_request, top_k=TOP_K,
+        pool_requests=64, timeout="60s", quiet=None,
     )  # fmt: skip
-    return {key: result[key] for key in ("command", "requests", "qps", "latency_us", "server_us", "errors")}
+    after = server.metrics()
+    row = {key: result[key] for key in ("command", "requests", "qps", "latency_us", "server_us", "errors")}
+    for stage in ("scan", "refine"):
+        seconds, batches = (
+            after[name] - before[name]
+            for name in (f"maxsim_{stage}_duration_seconds_sum", f"maxsim_{stage}_duration_seconds_count")
+        )
+        row[f"{stage}_ms"] = 1000 * seconds / batches if batches else None
+    return row
 
 
 def ask(address, queries, num_documents):
@@ -175,13 +186,12 @@ def measure(options, folder, residency, queries):
     keys = {"batching.max_queue_work": 1 << 44, "batching.max_queue_time": "0s"}
     with Maxsimd(options.bin, options.scratch, "server", {"documents": folder}, residency, keys, 400, True) as server:
         yield {"start_s": server.start_seconds, "gpu_bytes": gpu_bytes() - before}
-        address = server.unix_target
         if options.planes:
-            yield {"answers": ask(address, queries[: options.compare], options.documents)}
-        yield {"one_query": load(options, address, 1)}
-        yield {"batch_of_32": load(options, address, 32)}
+            yield {"answers": ask(server.unix_target, queries[: options.compare], options.documents)}
+        yield {"one_query": load(options, server, 1)}
+        yield {"batch_of_32": load(options, server, 32)}
         for clients in options.clients:
-            yield {f"clients_{clients}": load(options, address, 1, clients)}
+            yield {f"clients_{clients}": load(options, server, 1, clients)}
 
 
 def main():
