@@ -61,7 +61,7 @@ ask_cpp() {
 
 prepare_go() {
   [ -n "$build" ] || fail "go needs the build folder"
-  "$root/tests/support/go.sh" "$build" build "$scratch/ask" examples/go
+  "$root/tests/support/go.sh" "$build/tests/go" build "$scratch/ask" examples/go
 }
 ask_go() {
   "$scratch/ask" "$1" "$root/demo" $question

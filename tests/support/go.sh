@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Runs Go with Debian's Go packages, which are in a GOPATH, so that nothing is downloaded.
 #
-#   go.sh BUILD_FOLDER build OUTPUT FOLDER     builds the program in a folder of the repository, such as examples/go
-#   go.sh BUILD_FOLDER test                    checks the Go client: format, vet, tests, and that its stubs are current
+#   go.sh FOLDER build OUTPUT SOURCES     builds the program in SOURCES, a folder of the repository such as examples/go
+#   go.sh FOLDER test                     checks the Go client: format, vet, tests, and that its stubs are current
+#
+# FOLDER keeps what Go has compiled. It is made if it is missing.
 set -euo pipefail
-build=$(realpath "$1")
+mkdir -p "$1"
+cache=$(realpath "$1")
 command=$2
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 scratch=$(mktemp -d)
@@ -18,7 +21,7 @@ for folder in "${folders[@]}"; do
   cp -r "$root/$folder" "$workspace/$folder"
 done
 # With -trimpath, results in the cache do not depend on the temporary folder.
-export GO111MODULE=off GOPATH=$scratch:/usr/share/gocode GOCACHE=$build/go-cache CGO_ENABLED=0
+export GO111MODULE=off GOPATH=$scratch:/usr/share/gocode GOCACHE=$cache/cache CGO_ENABLED=0
 export GOFLAGS="-trimpath ${GOFLAGS:-}"
 
 cd "$workspace"
