@@ -31,12 +31,6 @@ constexpr double kRotationSlack = 2 * 28 * 0x1p-24 * 1.001;
 // The contract of kernels/maxsim.h.
 constexpr double kScoreSlack = 1e-5;
 
-double NormOf(absl::Span<const double> values) {
-  double squares = 0;
-  for (const double value : values) squares += value * value;
-  return std::sqrt(squares);
-}
-
 // The integers Q of a token, before they are written to QueryCodes. The token's vector is about scale * Q.
 struct TokenCode {
   std::vector<int8_t> elements;
@@ -44,53 +38,103 @@ struct TokenCode {
   double scale = 0;              // of one unit of Q
 };
 
-// Rounds a value below 2^51 in magnitude to the nearest integer, ties to even: std::nearbyint without the library
-// call.
-double RoundToEven(double value) {
+// Four words of a row are solved at a time, because the steps of one word wait for each other: two words in each pair,
+// which takes one register if the machine has vectors. All operations are those of scalar FP64 code, in the same order,
+// so that results have the same bits on every machine.
+using Pair = double __attribute__((vector_size(16)));
+constexpr int32_t kPairs = 2;
+constexpr int32_t kWordsAtOnce = 2 * kPairs;
+using Pairs = std::array<Pair, kPairs>;
+
+Pair Larger(Pair a, Pair b) { return a > b ? a : b; }
+Pair Smaller(Pair a, Pair b) { return a < b ? a : b; }
+Pair Magnitude(Pair a) { return Larger(a, -a); }
+
+// Rounds values below 2^51 in magnitude to the nearest integer, ties to even: std::nearbyint without the library call.
+Pair RoundToEven(Pair values) {
   constexpr double kShift = 0x1.8p52;  // beyond it FP64 has no fractions
-  return (value + kShift) - kShift;
+  return (values + kShift) - kShift;
 }
 
-// Returns the values of `row` at the columns of one word's bits, by bit: 0 for columns beyond `dim`. The last element
-// is 0: it stands for the bit after the last one.
-std::array<double, 33> ValuesOfWord(int32_t dim, int32_t word, absl::Span<const double> row) {
-  std::array<double, 33> values = {};
+// The columns of four words, by bit: -1 beyond the last word of a row.
+using WordColumns = std::array<std::array<int32_t, kWordsAtOnce>, 32>;
+// Their values: 0 for columns beyond `dim`, and for the bit after the last one.
+using WordValues = std::array<Pairs, 33>;
+
+// Returns the columns of all words of a row, four words in each element.
+std::vector<WordColumns> ColumnsOfRow(int32_t dim) {
+  std::vector<WordColumns> all;
+  for (int32_t first = 0; first < CodeWords(dim); first += kWordsAtOnce) {
+    WordColumns& columns = all.emplace_back();
+    for (int32_t bit = 0; bit < 32; ++bit) {
+      for (int32_t idx = 0; idx < kWordsAtOnce; ++idx) {
+        columns[bit][idx] = first + idx < CodeWords(dim) ? ColumnOfBit(dim, first + idx, bit) : -1;
+      }
+    }
+  }
+  return all;
+}
+
+WordValues ReadWords(const WordColumns& columns, absl::Span<const double> row) {
+  WordValues values = {};
   for (int32_t bit = 0; bit < 32; ++bit) {
-    const int32_t column = ColumnOfBit(dim, word, bit);
-    if (column < dim) values[bit] = row[column];
+    for (int32_t idx = 0; idx < kWordsAtOnce; ++idx) {
+      const auto column = static_cast<size_t>(columns[bit][idx]);  // beyond the row if it is -1
+      values[bit][idx / 2][idx % 2] = column < row.size() ? row[column] : 0;
+    }
   }
   return values;
 }
 
-// Quantises a row for one plane: finds the windows' coefficients with which each bit's weight comes closest to its
-// value in `row`.
-void SolveWindows(int32_t dim, absl::Span<const double> row, TokenCode* code) {
-  std::fill(code->elements.begin(), code->elements.end(), int8_t{0});
-  std::fill(code->weights.begin(), code->weights.end(), int16_t{0});
-  double largest = 0;
-  for (int32_t word = 0; word < CodeWords(dim); ++word) {
-    const std::array<double, 33> values = ValuesOfWord(dim, word, row);
-    for (int32_t bit = 0; bit < 32; ++bit) {
-      largest = std::max({largest, std::fabs(values[bit]), std::fabs(values[bit] - values[bit + 1] / 2)});
+// Returns the largest |x(p)| and |x(p) - x(p + 1) / 2| of the words.
+double LargestTarget(const WordValues& values) {
+  Pair largest = {};
+  for (int32_t bit = 0; bit < 32; ++bit) {
+    for (int32_t pair = 0; pair < kPairs; ++pair) {
+      const Pair value = values[bit][pair];
+      largest = Larger(largest, Larger(Magnitude(value), Magnitude(value - values[bit + 1][pair] / 2)));
     }
   }
+  return std::max(largest[0], largest[1]);
+}
+
+// Writes the windows' coefficients, and the weights of the bits, of some words. `unit` is the value of a coefficient.
+void SolveWords(const WordColumns& columns, const WordValues& values, double unit, TokenCode* code) {
+  std::array<Pairs, 32 + 7> coefficients = {};  // those beyond a word's last bit stay 0
+  // What a bit gets from the windows that end at the 7 higher bits: the sum of coefficients[bit + t] * 2^(7 - t).
+  // Coefficients and sums are integers far below 2^53, so these operations are exact.
+  Pairs above = {};
+  for (int32_t bit = 31; bit >= 0; --bit) {
+    for (int32_t pair = 0; pair < kPairs; ++pair) {
+      const Pair rest = values[bit][pair] / unit - above[pair] / kWindowUnit;
+      coefficients[bit][pair] = Larger(Smaller(RoundToEven(rest), Pair{127, 127}), Pair{-127, -127});
+    }
+    for (int32_t idx = 0; idx < kWordsAtOnce; ++idx) {
+      const int32_t column = columns[bit][idx];
+      if (column < 0) continue;
+      const double coefficient = coefficients[bit][idx / 2][idx % 2];
+      code->elements[column] = static_cast<int8_t>(coefficient);
+      code->weights[column] = static_cast<int16_t>(above[idx / 2][idx % 2] + kWindowUnit * coefficient);
+    }
+    for (int32_t pair = 0; pair < kPairs; ++pair) {
+      above[pair] = (above[pair] - coefficients[bit + 7][pair]) / 2 + coefficients[bit][pair] * (kWindowUnit / 2);
+    }
+  }
+}
+
+// Quantises a row for one plane: finds the windows' coefficients with which each bit's weight comes closest to its
+// value in `row`. `columns` is ColumnsOfRow(row.size()).
+void SolveWindows(absl::Span<const WordColumns> columns, absl::Span<const double> row, TokenCode* code) {
+  double largest = 0;
+  for (const WordColumns& words : columns) largest = std::max(largest, LargestTarget(ReadWords(words, row)));
   code->scale = 0;
+  std::fill(code->elements.begin(), code->elements.end(), int8_t{0});
+  std::fill(code->weights.begin(), code->weights.end(), int16_t{0});
   if (largest < kMinQuantizedMagnitude) return;
   const double unit = largest / kMaxWindowTarget;
   code->scale = unit / kWindowUnit;
-  for (int32_t word = 0; word < CodeWords(dim); ++word) {
-    const std::array<double, 33> values = ValuesOfWord(dim, word, row);
-    int32_t coefficients[32 + 7] = {};  // those beyond the word's last bit stay 0
-    for (int32_t bit = 31; bit >= 0; --bit) {
-      int32_t above = 0;  // what this bit gets from the windows that end at higher bits
-      for (int32_t t = 1; t < 8; ++t) above += coefficients[bit + t] << (7 - t);
-      const double rest = values[bit] / unit - above / kWindowUnit;
-      coefficients[bit] = static_cast<int32_t>(std::clamp(RoundToEven(rest), -127.0, 127.0));
-      const int32_t column = ColumnOfBit(dim, word, bit);
-      code->elements[column] = static_cast<int8_t>(coefficients[bit]);
-      if (column < dim) code->weights[column] = static_cast<int16_t>(above + 128 * coefficients[bit]);
-    }
-  }
+  for (const WordColumns& words : columns) SolveWords(words, ReadWords(words, row), unit, code);
+  std::fill(code->weights.begin() + static_cast<ptrdiff_t>(row.size()), code->weights.end(), int16_t{0});
 }
 
 absl::Status CheckQuery(const CodeShape& shape, int planes, absl::Span<const float> tokens,
@@ -128,6 +172,7 @@ class QueryEncoder {
  public:
   QueryEncoder(const CodeShape& shape, int planes)
       : shape_(shape), planes_(planes), quantised_(shape.dim), exact_(shape.dim) {
+    if (planes == 1) columns_ = ColumnsOfRow(shape.dim);
     code_.elements.resize(CodeColumns(shape.dim));
     code_.weights.resize(planes == 1 ? CodeColumns(shape.dim) : 0);
   }
@@ -141,7 +186,7 @@ class QueryEncoder {
       exact_[column] = scored_quantised ? static_cast<double>(scale) * quantised_[column] : row[column];
     }
     if (planes_ == 1) {
-      SolveWindows(shape_.dim, exact_, &code_);
+      SolveWindows(columns_, exact_, &code_);
     } else {
       std::copy(quantised_.begin(), quantised_.end(), code_.elements.begin());
       code_.scale = scale;
@@ -155,6 +200,7 @@ class QueryEncoder {
  private:
   CodeShape shape_;
   int planes_;
+  std::vector<WordColumns> columns_;  // for one plane
   TokenCode code_;
   std::vector<int8_t> quantised_;
   std::vector<double> exact_;
@@ -196,20 +242,22 @@ absl::StatusOr<QueryCodes> EncodeQuery(const CodeShape& shape, int planes, absl:
   }
   const double step = largest / kMaxMultiplier;
   query.unit = step * LevelUnit(planes);
-  std::vector<double> coded(dim);
-  std::vector<double> error(dim);
   for (size_t token = 0; token < num_tokens; ++token) {
     const double multiplier = step == 0 ? 0 : std::nearbyint(unit_scales[token] / step);
     query.multipliers.push_back(static_cast<int16_t>(multiplier));
     const double weight = weights.empty() ? 1.0 : weights[token];
-    const absl::Span<const double> row(exact.data() + token * dim, dim);
+    double row_squares = 0, coded_squares = 0, error_squares = 0;
     for (size_t column = 0; column < dim; ++column) {
-      coded[column] = step * multiplier * IntegerOf(query, token * num_columns + column);
-      error[column] = weight * row[column] - coded[column];
+      const double value = exact[token * dim + column];
+      const double coded = step * multiplier * IntegerOf(query, token * num_columns + column);
+      const double error = weight * value - coded;
+      row_squares += value * value;
+      coded_squares += coded * coded;
+      error_squares += error * error;
     }
-    const double length = std::fabs(weight) * NormOf(row);
-    query.reach += NormOf(coded);
-    query.slack += NormOf(error);
+    const double length = std::fabs(weight) * std::sqrt(row_squares);
+    query.reach += std::sqrt(coded_squares);
+    query.slack += std::sqrt(error_squares);
     // Adds to `slack` what rounding may add to a score. 2^-45 covers the rounding of `error`, whose relative error is
     // about 2^-52.
     query.slack += length * (kScoreSlack + 0x1p-45);
