@@ -51,7 +51,7 @@ def load(options, target, tenant, rate, seconds):
     )  # fmt: skip
 
 
-def measure(options, target, with_neighbour):
+def load_tenants(options, target, with_neighbour):
     """Returns the report of the steady tenant, and that of its neighbour or None."""
     reports = {}
     if with_neighbour:
@@ -74,7 +74,7 @@ def compare(options, target):
     neighbours = []
     for _ in range(options.turns):
         for name, reports in found.items():
-            steady, neighbour = measure(options, target, name == "beside_neighbour")
+            steady, neighbour = load_tenants(options, target, name == "beside_neighbour")
             reports.append(steady)
             if neighbour is not None:
                 if neighbour["rejected"] == 0:

@@ -10,7 +10,6 @@ import pathlib
 import subprocess
 import tempfile
 import threading
-import unittest
 
 import numpy as np
 

@@ -4,7 +4,6 @@ python refusals_test.py LIBMAXSIM.so        with torch installed
 """
 
 import itertools
-import unittest
 import warnings
 from unittest import mock
 
