@@ -90,8 +90,8 @@ def join(folders, folder):
 
 
 def make_collection(options, folder):
-    """Builds the collection part by part, so that the scratch folder holds the vectors of at most three parts at a
-    time."""
+    """Builds the collection part by part, `options.builds` parts at a time, so that the scratch folder holds the vectors
+    of no more parts."""
     parts, building = [], []
 
     def finish():
@@ -100,18 +100,20 @@ def make_collection(options, folder):
         shutil.rmtree(vectors)
         parts.append(part)
 
-    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+    with concurrent.futures.ThreadPoolExecutor(options.builds) as pool:
         for first in range(0, options.documents, options.part):
             number = first // options.part
-            vectors, part = options.scratch / f"vectors-{number}", options.scratch / f"part-{number}"
+            vectors, part = options.scratch / f"vectors-{number}", folder.with_name(f"{folder.name}-part-{number}")
             make_documents(vectors, first, min(options.part, options.documents - first), options.tokens)
             building.append((vectors, part, pool.submit(build, options, vectors, part)))
-            if len(building) == 3:
+            if len(building) == options.builds:
                 finish()
         while building:
             finish()
     torch.cuda.empty_cache()
     join(parts, folder)
+    for part in parts:
+        shutil.rmtree(part)
 
 
 def make_queries(count):
@@ -199,6 +201,7 @@ def main():
     parser.add_argument("--documents", type=int, default=1_000_000, help="documents to make (default: 1000000)")
     parser.add_argument("--tokens", type=int, default=72, help="tokens of a document (default: 72)")
     parser.add_argument("--part", type=int, default=1_000_000, help="documents that are made at once (default: 1000000)")
+    parser.add_argument("--builds", type=int, default=3, help="parts that are built at the same time (default: 3)")
     parser.add_argument("--planes", type=int, choices=(0, 1, 2, 4), default=1,
                         help="planes of codes; 0: none, every vector is read (default: 1)")  # fmt: skip
     parser.add_argument("--residency", choices=("gpu", "host", "disk"), nargs="+", default=["host"],
@@ -207,7 +210,7 @@ def main():
     parser.add_argument("--clients", type=int, nargs="*", default=[], help="how many clients ask at once, besides one")
     parser.add_argument("--compare", type=int, default=20, help="queries that are compared with exact ones (default: 20)")
     parser.add_argument("--collection", type=pathlib.Path, help="folder of the collection, kept if given, and used if there")
-    parser.add_argument("--scratch", type=pathlib.Path, help="folder for the vectors' files, on the file system of --collection (default: the system's)")
+    parser.add_argument("--scratch", type=pathlib.Path, help="folder for the vectors' files (default: the system's)")
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory(dir=options.scratch, prefix="code-scan-") as name:
