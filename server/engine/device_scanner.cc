@@ -1,11 +1,39 @@
 #include "server/engine/device_scanner.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/rank_order.h"
 #include "server/engine/device_scorer.h"
 
 namespace maxsim::engine {
+namespace {
+
+// Maps scores to integers of the same order. -0 and 0 differ, but scans do not return -0.
+uint32_t KeyOf(float score) {
+  const auto bits = std::bit_cast<uint32_t>(score);
+  return bits >> 31 != 0 ? ~bits : bits | uint32_t{1} << 31;
+}
+
+// Shortens lists that are in rank order to the best `count` of all lists together, and those with the same score as the
+// last of these. Finds that score by bisection, because few of the candidates of many lists are among the best.
+void KeepBest(size_t count, absl::Span<absl::Span<const Scored>> lists) {
+  const auto at_least = [](absl::Span<const Scored> list, uint32_t key) {
+    const auto end =
+        std::partition_point(list.begin(), list.end(), [key](const Scored& one) { return KeyOf(one.score) >= key; });
+    return static_cast<size_t>(end - list.begin());
+  };
+  // Adds the bits of the largest key that `count` candidates have at least.
+  uint32_t lowest = 0;
+  for (uint32_t bit = uint32_t{1} << 31; bit != 0; bit >>= 1) {
+    size_t num_at_least = 0;
+    for (const absl::Span<const Scored> list : lists) num_at_least += at_least(list, lowest | bit);
+    if (num_at_least >= count) lowest |= bit;
+  }
+  for (absl::Span<const Scored>& list : lists) list = list.first(at_least(list, lowest));
+}
+
+}  // namespace
 
 DeviceScanner::~DeviceScanner() { devices_.ChangeScanBytes(device_, -static_cast<int64_t>(reported_bytes_)); }
 
@@ -207,12 +235,8 @@ absl::Status DeviceScanner::Call(absl::Span<const size_t> task_indices) {
     if (status.ok() && candidates.part->codes != nullptr) status = candidates.part->codes->Check();
   }
   if (!status.ok()) return status;
-  for (size_t scan = 0; scan < num_scans; ++scan) {
-    const Candidates& candidates = pending_[scan / task_indices.size()];
-    const size_t task = task_indices[scan % task_indices.size()];
-    token_pairs_ += static_cast<uint64_t>(tasks_[task].query->job_query->num_tokens) * candidates.num_tokens;
-    AddFound(task, candidates, results_[scan]);
-  }
+  for (size_t idx = 0; idx < task_indices.size(); ++idx)
+    AddFound(task_indices[idx], &results_[idx], task_indices.size());
   return absl::OkStatus();
 }
 
@@ -223,21 +247,28 @@ void DeviceScanner::ReportWorkspace() {
   reported_bytes_ = bytes;
 }
 
-void DeviceScanner::AddFound(size_t task_idx, const Candidates& candidates, absl::Span<const Scored> scored) {
+void DeviceScanner::AddFound(size_t task_idx, const std::vector<Scored>* results, size_t step) {
+  const auto num_results = static_cast<size_t>(tasks_[task_idx].num_results);
+  best_.clear();
+  for (size_t part = 0; part < pending_.size(); ++part) best_.push_back(results[part * step]);
+  KeepBest(num_results, absl::MakeSpan(best_));
   std::vector<ScannedCandidate>& found = found_[task_idx];
-  for (const Scored& one : scored) {
-    uint64_t position = 0;
-    if (candidates.indices != nullptr) {
-      position = candidates.indices[one.position];
-    } else {
-      const uint32_t in_part = candidates.ordinals == nullptr ? one.position : candidates.ordinals[one.position];
-      position = candidates.part->first_ordinal + in_part;
+  for (size_t part = 0; part < pending_.size(); ++part) {
+    const Candidates& candidates = pending_[part];
+    token_pairs_ += static_cast<uint64_t>(tasks_[task_idx].query->job_query->num_tokens) * candidates.num_tokens;
+    for (const Scored& one : best_[part]) {
+      uint64_t position = 0;
+      if (candidates.indices != nullptr) {
+        position = candidates.indices[one.position];
+      } else {
+        const uint32_t in_part = candidates.ordinals == nullptr ? one.position : candidates.ordinals[one.position];
+        position = candidates.part->first_ordinal + in_part;
+      }
+      found.push_back({one.score, position});
     }
-    found.push_back({one.score, position});
   }
   // Drop candidates now and then: a collection of many parts would otherwise gather num_results candidates from each
-  // part.
-  const auto num_results = static_cast<size_t>(tasks_[task_idx].num_results);
+  // call.
   if (found.size() > 4 * num_results) {
     std::nth_element(found.begin(), found.begin() + static_cast<ptrdiff_t>(num_results), found.end(), RanksBefore);
     found.resize(num_results);

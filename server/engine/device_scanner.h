@@ -98,7 +98,8 @@ class DeviceScanner {
   absl::Status Call(absl::Span<const size_t> task_indices);
   // Tells devices_ what the executor's workspace takes now.
   void ReportWorkspace();
-  void AddFound(size_t task_idx, const Candidates& candidates, absl::Span<const Scored> scored);
+  // Adds what the call for pending_ found for a task. results[part * step] has the results in one part, in rank order.
+  void AddFound(size_t task_idx, const std::vector<Scored>* results, size_t step);
 
   const uint32_t device_;
   store::DeviceSet& devices_;
@@ -124,6 +125,7 @@ class DeviceScanner {
   std::vector<uint32_t> ordinals_;
   std::vector<ScanQuery> scan_queries_;
   std::vector<std::vector<Scored>> results_;
+  std::vector<absl::Span<const Scored>> best_;  // of one task, by part of pending_
 };
 
 }  // namespace maxsim::engine

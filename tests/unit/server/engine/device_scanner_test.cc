@@ -181,6 +181,10 @@ TEST_F(DeviceScannerTest, OneCallScansAllPartsAndEachResultIsOfItsPart) {
         Begin(collection, {Query(candidates), Query(candidates), Query(candidates)}, num_results);
         const auto scanner = Scan();
         EXPECT_EQ(Found(*scanner), Expected());
+        // No more than the best of all parts is kept, and candidates that have the same score as the last one.
+        for (size_t task = 0; task < tasks_.size(); ++task) {
+          EXPECT_LE(scanner->found(task).size(), static_cast<size_t>(num_results) + 3);
+        }
         ASSERT_EQ(backend_.calls.size(), 1u);
         ASSERT_EQ(backend_.calls[0].size(), collection->num_parts());
         for (size_t idx = 0; idx < collection->num_parts(); ++idx) {
