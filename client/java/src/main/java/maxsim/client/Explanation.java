@@ -1,0 +1,33 @@
+package maxsim.client;
+
+import com.fasterxml.jackson.annotation.JsonProperty;
+import java.util.List;
+
+/**
+ * Shows how the score of one document comes about. Numbers are FP64; those of a ranking differ from them by at most
+ * 1e-5 of their magnitude.
+ *
+ * @param id the document
+ * @param collection its collection
+ * @param generation the collection's generation
+ * @param score weighted sum of the largest similarity of each row
+ * @param similarities inner products before the weights: a row per query token, a column per document token
+ * @param queryTokens texts of the query's tokens; empty if they are not known
+ * @param documentTokens texts of the document's tokens; empty if they are not known
+ * @param queryTruncated the encoder cut the end of the query's text
+ */
+public record Explanation(
+    Id id,
+    @JsonProperty("model") String collection,
+    long generation,
+    double score,
+    double[][] similarities,
+    @JsonProperty("query_tokens") List<String> queryTokens,
+    @JsonProperty("document_tokens") List<String> documentTokens,
+    @JsonProperty("query_truncated") boolean queryTruncated) {
+  /** Takes null for a list that is empty. */
+  public Explanation {
+    queryTokens = Json.listOf(queryTokens);
+    documentTokens = Json.listOf(documentTokens);
+  }
+}

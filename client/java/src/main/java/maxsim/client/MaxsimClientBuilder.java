@@ -1,0 +1,183 @@
+package maxsim.client;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
+import java.security.cert.Certificate;
+import java.security.cert.CertificateFactory;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Objects;
+import java.util.function.Supplier;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
+
+/** Options of a {@link MaxsimClient}. Not thread-safe. */
+public final class MaxsimClientBuilder {
+  static final Duration MAX_TIMEOUT = Duration.ofDays(365); // far below the limits of long
+
+  private final String url;
+  private final boolean isHttps;
+  private final Map<String, String> headers = new LinkedHashMap<>();
+  private Supplier<String> token;
+  private boolean allowPlaintextToken;
+  private Duration timeout = Duration.ofSeconds(30);
+  private RetryPolicy retry = RetryPolicy.DEFAULT;
+  private Path caFile;
+  private HttpClient httpClient;
+
+  MaxsimClientBuilder(String url) {
+    URI parsed;
+    try {
+      parsed = URI.create(url);
+    } catch (IllegalArgumentException e) {
+      throw wrongUrl(url, e);
+    }
+    isHttps = "https".equalsIgnoreCase(parsed.getScheme());
+    boolean isHttp = isHttps || "http".equalsIgnoreCase(parsed.getScheme());
+    if (!isHttp || parsed.getHost() == null || parsed.getRawQuery() != null || parsed.getRawFragment() != null) {
+      throw wrongUrl(url, null);
+    }
+    this.url = url.replaceAll("/+$", "");
+  }
+
+  private static IllegalArgumentException wrongUrl(String url, Throwable cause) {
+    String rule = "must be an http or https URL without a query, such as http://localhost:7071";
+    return new IllegalArgumentException("url is " + url + "; " + rule + "; no _ in the host's name", cause);
+  }
+
+  /** Sends this bearer token with every request. Without https, also call {@link #allowPlaintextToken}. */
+  public MaxsimClientBuilder token(String token) {
+    checkToken(token);
+    this.token = () -> token;
+    return this;
+  }
+
+  /**
+   * Sends the bearer token that the supplier returns. It is called before each attempt, in any thread, and must not
+   * block for long.
+   */
+  public MaxsimClientBuilder token(Supplier<String> token) {
+    this.token = Objects.requireNonNull(token, "token");
+    return this;
+  }
+
+  /**
+   * Allows a token without https. Anyone on the way can then read it: use this only on one machine, or in a network
+   * that encrypts.
+   */
+  public MaxsimClientBuilder allowPlaintextToken() {
+    this.allowPlaintextToken = true;
+    return this;
+  }
+
+  /** Sets the time for one request with all its attempts and waits. Default 30 s; at most 365 days. */
+  public MaxsimClientBuilder timeout(Duration timeout) {
+    this.timeout = checkTimeout(timeout);
+    return this;
+  }
+
+  /** Sets when failed requests are tried again. Default {@link RetryPolicy#DEFAULT}. */
+  public MaxsimClientBuilder retry(RetryPolicy retry) {
+    this.retry = Objects.requireNonNull(retry, "retry");
+    return this;
+  }
+
+  /**
+   * Trusts the certificates of this file, in the format PEM, and no others. {@link #build} reads it. Default: those
+   * that Java trusts.
+   */
+  public MaxsimClientBuilder caFile(Path caFile) {
+    this.caFile = Objects.requireNonNull(caFile, "caFile");
+    return this;
+  }
+
+  /** Tells the server which client sends a request, for fairness between clients (header x-client-id). */
+  public MaxsimClientBuilder clientId(String clientId) {
+    return header("x-client-id", clientId);
+  }
+
+  /** Adds a header to every request. */
+  public MaxsimClientBuilder header(String name, String value) {
+    try {
+      HttpRequest.newBuilder().header(name, value);
+    } catch (IllegalArgumentException e) {
+      throw new IllegalArgumentException("header " + name + " cannot be sent: " + e.getMessage(), e);
+    }
+    headers.put(name, value);
+    return this;
+  }
+
+  /**
+   * Makes requests with this client of the JDK, for a proxy, an executor or a client certificate of one's own. It must
+   * not follow redirects, or a token may go to another server. Closing the MaxsimClient leaves it open.
+   */
+  public MaxsimClientBuilder httpClient(HttpClient httpClient) {
+    this.httpClient = Objects.requireNonNull(httpClient, "httpClient");
+    return this;
+  }
+
+  /** Returns the client. Opens no connection. Throws IllegalArgumentException if options are wrong together. */
+  public MaxsimClient build() {
+    if (token != null && !isHttps && !allowPlaintextToken) {
+      throw new IllegalArgumentException(
+          "token would be sent in the clear to " + url + "; use https, or allowPlaintextToken to allow it");
+    }
+    if (caFile != null && httpClient != null) {
+      throw new IllegalArgumentException("caFile and httpClient are both given; give httpClient the SSLContext");
+    }
+    if (caFile != null && !isHttps) {
+      throw new IllegalArgumentException("caFile is " + caFile + ", but the url is " + url + "; must be https");
+    }
+    HttpClient client = httpClient == null ? newHttpClient() : httpClient;
+    return new MaxsimClient(new Transport(url, token, Map.copyOf(headers), retry, client), timeout);
+  }
+
+  private HttpClient newHttpClient() {
+    // The server speaks HTTP/1.1. Java's default would send a useless offer of HTTP/2 with requests without TLS.
+    HttpClient.Builder client =
+        HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).followRedirects(HttpClient.Redirect.NEVER);
+    if (caFile != null) client.sslContext(contextOf(caFile));
+    return client.build();
+  }
+
+  private static SSLContext contextOf(Path caFile) {
+    try (InputStream pem = Files.newInputStream(caFile)) {
+      Collection<? extends Certificate> found = CertificateFactory.getInstance("X.509").generateCertificates(pem);
+      if (found.isEmpty()) {
+        throw new IllegalArgumentException("caFile is " + caFile + "; it has no certificate in the format PEM");
+      }
+      KeyStore trusted = KeyStore.getInstance(KeyStore.getDefaultType());
+      trusted.load(null, null);
+      for (Certificate one : found) trusted.setCertificateEntry("ca-" + trusted.size(), one);
+      TrustManagerFactory managers = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+      managers.init(trusted);
+      SSLContext context = SSLContext.getInstance("TLS");
+      context.init(null, managers.getTrustManagers(), null);
+      return context;
+    } catch (IOException | GeneralSecurityException e) {
+      throw new IllegalArgumentException("caFile is " + caFile + "; it cannot be read: " + e, e);
+    }
+  }
+
+  static Duration checkTimeout(Duration timeout) {
+    if (timeout.compareTo(Duration.ZERO) > 0 && timeout.compareTo(MAX_TIMEOUT) <= 0) return timeout;
+    throw new IllegalArgumentException(
+        "timeout is " + timeout + "; must be more than 0 and at most " + MAX_TIMEOUT.toDays() + " days");
+  }
+
+  /** Returns the token. Errors do not show it. */
+  static String checkToken(String token) {
+    if (token != null && token.matches("[\\x21-\\x7e]+")) return token;
+    throw new IllegalArgumentException(
+        "token is empty or has spaces, line ends or other characters; must be printable ASCII");
+  }
+}
