@@ -106,20 +106,20 @@ final class Arguments {
 
   RankOptions rankOptions() {
     RankOptions options = RankOptions.DEFAULT;
-    if (has("top_k")) options = options.topK(given.get("top_k").intValue());
-    if (has("offset")) options = options.offset(given.get("offset").intValue());
-    if (has("min_score")) options = options.minScore(given.get("min_score").floatValue());
-    if (has("filter")) options = options.filter(filter());
-    if (has("group_size")) options = options.groupBy(text("group_by"), given.get("group_size").intValue());
-    else if (has("group_by")) options = options.groupBy(text("group_by"));
-    if (has("payloads")) options = options.payloads(given.get("payloads").booleanValue());
+    if (has("top_k")) options = options.withTopK(given.get("top_k").intValue());
+    if (has("offset")) options = options.withOffset(given.get("offset").intValue());
+    if (has("min_score")) options = options.withMinScore(given.get("min_score").floatValue());
+    if (has("filter")) options = options.withFilter(filter());
+    if (has("group_size")) options = options.withGroupBy(text("group_by"), given.get("group_size").intValue());
+    else if (has("group_by")) options = options.withGroupBy(text("group_by"));
+    if (has("payloads")) options = options.withPayloads(given.get("payloads").booleanValue());
     if (has("payload_fields")) {
-      options = options.payloadFields(listOf(given.get("payload_fields"), JsonNode::textValue));
+      options = options.withPayloadFields(listOf(given.get("payload_fields"), JsonNode::textValue));
     }
-    if (has("alignments")) options = options.alignments(given.get("alignments").booleanValue());
-    if (has("normalize")) options = options.normalize(given.get("normalize").booleanValue());
-    if (has("request_id")) options = options.requestId(text("request_id"));
-    if (has("min_sequence")) options = options.minSequence(integer("min_sequence", 0));
+    if (has("alignments")) options = options.withAlignments(given.get("alignments").booleanValue());
+    if (has("normalize")) options = options.withNormalize(given.get("normalize").booleanValue());
+    if (has("request_id")) options = options.withRequestId(text("request_id"));
+    if (has("min_sequence")) options = options.withMinSequence(integer("min_sequence", 0));
     return options;
   }
 

@@ -91,10 +91,7 @@ final class Results {
   static ObjectNode of(Explanation explanation) {
     ObjectNode json = NODES.objectNode().put("score", explanation.score());
     ArrayNode rows = json.putArray("similarities");
-    for (double[] row : explanation.similarities()) {
-      ArrayNode values = rows.addArray();
-      for (double value : row) values.add(value);
-    }
+    explanation.similarities().forEach(row -> row.forEach(rows.addArray()::add));
     explanation.queryTokens().forEach(json.putArray("query_tokens")::add);
     return json;
   }

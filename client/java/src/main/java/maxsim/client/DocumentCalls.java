@@ -10,10 +10,14 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.NoSuchElementException;
+import java.util.Spliterator;
+import java.util.Spliterators;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
 import maxsim.client.MaxsimException.Code;
 
 /** The calls of one client about the documents of one collection. Thread-safe. */
@@ -36,6 +40,7 @@ final class DocumentCalls {
   }
 
   WriteResults upsert(Iterable<NewDocument> documents, int maxBodyBytes) {
+    if (maxBodyBytes < 1) throw new IllegalArgumentException("maxBodyBytes is " + maxBodyBytes + "; must be 1 or more");
     UpsertBatches batches = new UpsertBatches(documents, maxBodyBytes);
     if (!batches.hasNext()) throw new IllegalArgumentException("documents is empty; must have at least one document");
     List<WriteResults.Result> results = new ArrayList<>();
@@ -129,9 +134,8 @@ final class DocumentCalls {
     body.put("limit", options.pageSize()).put("return_payloads", options.payloads());
     if (options.returnTokens()) body.put("return_tokens", true);
     Json.putMinSequence(body, options.minSequence());
-    // Stream.iterate asks hasNext only when the stream needs a document.
-    Iterator<StoredDocument> documents = new Scroll(body);
-    return Stream.iterate(documents, Iterator::hasNext, same -> same).map(Iterator::next);
+    int traits = Spliterator.ORDERED | Spliterator.NONNULL | Spliterator.IMMUTABLE;
+    return StreamSupport.stream(Spliterators.spliteratorUnknownSize(new Scroll(body), traits), false);
   }
 
   /** Reads page after page. {@code body} is that of the next request. */
@@ -156,6 +160,7 @@ final class DocumentCalls {
 
     @Override
     public StoredDocument next() {
+      if (!hasNext()) throw new NoSuchElementException();
       return page.next();
     }
   }

@@ -21,12 +21,13 @@ public record Explanation(
     @JsonProperty("model") String collection,
     long generation,
     double score,
-    double[][] similarities,
+    List<List<Double>> similarities,
     @JsonProperty("query_tokens") List<String> queryTokens,
     @JsonProperty("document_tokens") List<String> documentTokens,
     @JsonProperty("query_truncated") boolean queryTruncated) {
   /** Takes null for a list that is empty. */
   public Explanation {
+    similarities = Json.listOf(similarities).stream().map(List::copyOf).toList();
     queryTokens = Json.listOf(queryTokens);
     documentTokens = Json.listOf(documentTokens);
   }

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.fasterxml.jackson.databind.node.TextNode;
 import java.time.Instant;
 import java.util.Collection;
+import java.util.Objects;
 
 /**
  * A condition on the fields of documents. Immutable. Values are a String, a Boolean, a number or, for a field of kind
@@ -27,7 +28,7 @@ public final class Filter {
    * users take the other methods, because a text is not escaped.
    */
   public static Filter of(String text) {
-    return new Filter(TextNode.valueOf(text));
+    return new Filter(TextNode.valueOf(Objects.requireNonNull(text, "text")));
   }
 
   /** Returns a filter in its JSON form (docs/reference/filters.md): a Map, or a JsonNode. */

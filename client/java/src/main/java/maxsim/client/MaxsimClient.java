@@ -16,7 +16,7 @@ import maxsim.client.MaxsimException.Code;
  *
  * <pre>{@code
  * try (MaxsimClient client = MaxsimClient.create("http://localhost:7071")) {
- *   Ranking ranking = client.search("demo", Query.of("Why do volcanoes explode?"), RankOptions.DEFAULT.topK(3));
+ *   Ranking ranking = client.search("demo", Query.of("Why do volcanoes explode?"), RankOptions.DEFAULT.withTopK(3));
  *   for (RankedDocument one : ranking.documents()) System.out.println(one.id() + " " + one.score());
  * }
  * }</pre>

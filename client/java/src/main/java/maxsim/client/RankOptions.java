@@ -9,7 +9,7 @@ import java.util.function.Consumer;
  * Options of a ranking (docs/use/search.md). Immutable: each method returns a copy that differs in one option.
  *
  * <pre>{@code
- * RankOptions options = RankOptions.DEFAULT.topK(3).payloads(true).filter(Filter.equalTo("lang", "en"));
+ * RankOptions options = RankOptions.DEFAULT.withTopK(3).withPayloads(true).withFilter(Filter.equalTo("lang", "en"));
  * }</pre>
  */
 public final class RankOptions {
@@ -22,18 +22,18 @@ public final class RankOptions {
     this.members = members;
   }
 
-  /** Sets the number of results. With {@link #groupBy}, of groups. Default 10. */
-  public RankOptions topK(int topK) {
+  /** Sets the number of results. With {@link #withGroupBy}, of groups. Default 10. */
+  public RankOptions withTopK(int topK) {
     return changed(json -> json.put("top_n", topK));
   }
 
   /** Leaves out this number of ranks before the first result. */
-  public RankOptions offset(int offset) {
+  public RankOptions withOffset(int offset) {
     return changed(json -> json.put("offset", offset));
   }
 
   /** Leaves out documents with lower scores. Throws IllegalArgumentException if it is not a finite number. */
-  public RankOptions minScore(float minScore) {
+  public RankOptions withMinScore(float minScore) {
     if (!Float.isFinite(minScore)) {
       throw new IllegalArgumentException("minScore is " + minScore + "; must be a finite number");
     }
@@ -41,27 +41,27 @@ public final class RankOptions {
   }
 
   /** Scores only documents that match. */
-  public RankOptions filter(Filter filter) {
+  public RankOptions withFilter(Filter filter) {
     return changed(json -> json.set("filter", filter.toJson()));
   }
 
   /** Returns the best documents of each value of a keyword field: at most {@code groupSize} of each. */
-  public RankOptions groupBy(String field, int groupSize) {
+  public RankOptions withGroupBy(String field, int groupSize) {
     return changed(json -> json.put("group_by", field).put("group_size", groupSize));
   }
 
   /** Returns the best document of each value of a keyword field. */
-  public RankOptions groupBy(String field) {
+  public RankOptions withGroupBy(String field) {
     return changed(json -> json.put("group_by", field).remove("group_size"));
   }
 
   /** Fills {@link RankedDocument#payload}. */
-  public RankOptions payloads(boolean payloads) {
+  public RankOptions withPayloads(boolean payloads) {
     return changed(json -> json.put("return_documents", payloads));
   }
 
   /** Fills {@link RankedDocument#payload} with these members only. */
-  public RankOptions payloadFields(List<String> names) {
+  public RankOptions withPayloadFields(List<String> names) {
     return changed(
         json -> {
           ArrayNode list = json.put("return_documents", true).putArray("payload_fields");
@@ -70,27 +70,27 @@ public final class RankOptions {
   }
 
   /** Fills {@link RankedDocument#alignment}. */
-  public RankOptions alignments(boolean alignments) {
+  public RankOptions withAlignments(boolean alignments) {
     return changed(json -> json.put("return_alignments", alignments));
   }
 
   /** Divides scores by the number of query tokens. */
-  public RankOptions normalize(boolean normalize) {
+  public RankOptions withNormalize(boolean normalize) {
     return changed(json -> json.put("normalize", normalize));
   }
 
   /** Sets how a collection with codes is scanned. */
-  public RankOptions refinement(Refinement refinement) {
+  public RankOptions withRefinement(Refinement refinement) {
     return changed(json -> json.set("refinement", refinement.toJson()));
   }
 
   /** Sets {@link Ranking#requestId}. Default: one that the server makes. */
-  public RankOptions requestId(String requestId) {
+  public RankOptions withRequestId(String requestId) {
     return changed(json -> json.put("request_id", requestId));
   }
 
   /** The answer must include the write of a live collection with this sequence; 0 for none. */
-  public RankOptions minSequence(long minSequence) {
+  public RankOptions withMinSequence(long minSequence) {
     return changed(json -> Json.putMinSequence(json, minSequence));
   }
 

@@ -11,7 +11,7 @@ import java.util.List;
  * @param position index in the candidates of the request; for a whole collection, the document's place in it
  * @param score the MaxSim score, with the bits that the server computed
  * @param payload null if it was not asked for; empty if the document has none
- * @param group the value of the field {@link RankOptions#groupBy}, or null
+ * @param group the value of the field {@link RankOptions#withGroupBy}, or null
  * @param alignment null if it was not asked for
  * @param truncated the encoder cut the end of the document's text
  */
@@ -30,5 +30,11 @@ public record RankedDocument(
    * @param similarities the inner products with these, before the weights
    */
   public record Alignment(
-      @JsonProperty("document_tokens") List<Integer> documentTokens, List<Float> similarities) {}
+      @JsonProperty("document_tokens") List<Integer> documentTokens, List<Float> similarities) {
+    /** Takes null for a list that is empty. */
+    public Alignment {
+      documentTokens = Json.listOf(documentTokens);
+      similarities = Json.listOf(similarities);
+    }
+  }
 }

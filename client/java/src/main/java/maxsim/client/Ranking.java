@@ -13,7 +13,7 @@ import java.util.List;
  * @param unavailableGroups groups of servers that did not answer
  * @param collection the collection that answered; null if the documents were scored without one
  * @param generation its generation; 0 if the documents were scored without a collection
- * @param requestId {@link RankOptions#requestId}, or one that the server made
+ * @param requestId {@link RankOptions#withRequestId}, or one that the server made
  * @param sequence the last write that the answer includes; 0 unless the collection is live and was written to
  * @param queryTokens texts of the query's tokens; empty unless the query is a text and alignments were asked for
  * @param queryTruncated the encoder cut the end of the query's text

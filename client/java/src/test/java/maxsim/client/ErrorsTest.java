@@ -228,7 +228,7 @@ public class ErrorsTest {
               Map.entry("the document a has neither", () -> new NewDocument(Id.of("a"), null, null, null, 0)),
               Map.entry("version is -1", () -> document.withVersion(-1)),
               Map.entry("minSequence is -1", () -> client.count("a", null, -1)),
-              Map.entry("minScore is NaN", () -> RankOptions.DEFAULT.minScore(Float.NaN)),
+              Map.entry("minScore is NaN", () -> RankOptions.DEFAULT.withMinScore(Float.NaN)),
               Map.entry("weights[1] is Infinity", () -> Query.of("a").withWeights(1, Float.POSITIVE_INFINITY)),
               Map.entry("query: there are no vectors", () -> Query.of(new float[0][])),
               Map.entry("query: row 1 has 1 values", () -> Query.of(new float[][] {{1, 2}, {3}})),

@@ -12,14 +12,12 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.ArrayList;
-import java.util.Arrays;
+import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalInt;
 import java.util.OptionalLong;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -42,9 +40,9 @@ public class MethodsTest {
       MaxsimClientBuilder builder = MaxsimClient.builder(server.url() + "/").token("secret").allowPlaintextToken();
       MaxsimClient client = builder.clientId("me").header("x-more", "1").build();
       RankOptions options =
-          RankOptions.DEFAULT.topK(3).offset(4).minScore(0.5f).filter(Filter.of("x = 1")).groupBy("book", 2)
-              .payloadFields(List.of("title")).alignments(true).normalize(true).requestId("r").minSequence(9)
-              .refinement(new RankOptions.Refinement(5, 6, true));
+          RankOptions.DEFAULT.withTopK(3).withOffset(4).withMinScore(0.5f).withFilter(Filter.of("x = 1"))
+              .withGroupBy("book", 2).withPayloadFields(List.of("title")).withAlignments(true).withNormalize(true)
+              .withRequestId("r").withMinSequence(9).withRefinement(new RankOptions.Refinement(5, 6, true));
       client.rerank("demo", Query.of("why?").withWeights(1, 2), Candidates.ids("a", "b"), options);
       Request request = server.requests.get(0);
       assertEquals("POST /v1/rerank", request.method() + " " + request.path());
@@ -98,28 +96,6 @@ public class MethodsTest {
   }
 
   @Test
-  public void rerankManyKeepsTheOrderAndNoMoreRequestsThanItMay() {
-    AtomicInteger inFlight = new AtomicInteger();
-    AtomicInteger most = new AtomicInteger();
-    try (TestServer server =
-        new TestServer(
-            request -> {
-              most.accumulateAndGet(inFlight.incrementAndGet(), Math::max);
-              Thread.yield();
-              String query = request.json().path("query").textValue();
-              inFlight.decrementAndGet();
-              return ok("{'results':[],'generation':1,'id':'" + query + "'}");
-            })) {
-      List<Query> queries = IntStream.range(0, 40).mapToObj(i -> Query.of("query " + i)).toList();
-      List<Ranking> rankings =
-          server.client().rerankManyAsync("demo", queries, List.of(Candidates.all()), RankOptions.DEFAULT, 3).join();
-      List<String> expected = IntStream.range(0, 40).mapToObj(i -> "query " + i).toList();
-      assertEquals(expected, rankings.stream().map(Ranking::requestId).toList());
-      assertTrue(most + " requests in flight", most.get() <= 3);
-    }
-  }
-
-  @Test
   public void severalThreadsMayShareAClient() throws Exception {
     try (TestServer server =
         new TestServer(
@@ -133,50 +109,6 @@ public class MethodsTest {
       }
       for (int i = 0; i < asked.size(); i++) assertEquals("query " + i, asked.get(i).get());
       threads.shutdown();
-    }
-  }
-
-  @Test
-  public void rerankManyTakesCandidatesPerQuery() {
-    try (TestServer server = new TestServer(RANKING)) {
-      List<Query> queries = List.of(Query.of("a"), Query.of("b"), Query.of("c"));
-      Vectors one = Vectors.of(new float[][] {{1, 2}});
-      List<Candidates> candidates =
-          List.of(Candidates.ids(1, 2), Candidates.texts(List.of("x")), Candidates.documents(List.of(one)));
-      server.client().rerankManyAsync("demo", queries, candidates, RankOptions.DEFAULT, 1).join();
-      List<String> sent = server.requests.stream().map(request -> request.json().path("documents").toString()).toList();
-      String vectors = "[{\"tokens\":{\"dtype\":\"f32\",\"shape\":[1,2],\"data\":\"AACAPwAAAEA=\"}}]";
-      assertEquals(List.of("[1,2]", "[{\"text\":\"x\"}]", vectors), sent);
-    }
-  }
-
-  @Test
-  public void anErrorOfRerankManySaysWhichQueryFailedAndEndsTheCall() {
-    Answer wrong = refusal(400, "INVALID_ARGUMENT", null);
-    try (TestServer server = new TestServer(RANKING, wrong, RANKING)) {
-      List<Query> queries = List.of(Query.of("a"), Query.of("b"), Query.of("c"));
-      List<Candidates> all = List.of(Candidates.all());
-      ExecutionException failure =
-          assertThrows(
-              ExecutionException.class,
-              () -> server.client().rerankManyAsync("demo", queries, all, RankOptions.DEFAULT, 1).get());
-      MaxsimException error = (MaxsimException) failure.getCause();
-      assertEquals(Code.INVALID_ARGUMENT, error.code());
-      assertEquals(OptionalInt.of(1), error.queryIndex());
-      assertEquals(2, server.requests.size());
-    }
-  }
-
-  @Test
-  public void aQueryThatCannotBeSentEndsRerankManyAndIsNamed() {
-    try (TestServer server = new TestServer(RANKING)) {
-      List<Query> queries = Arrays.asList(Query.of("a"), null);
-      List<Candidates> all = List.of(Candidates.all());
-      ExecutionException failure =
-          assertThrows(
-              ExecutionException.class,
-              () -> server.client().rerankManyAsync("demo", queries, all, RankOptions.DEFAULT, 1).get());
-      assertTrue(failure.getCause().getMessage(), failure.getCause().getMessage().startsWith("queries[1]: "));
     }
   }
 
@@ -221,6 +153,18 @@ public class MethodsTest {
       try (TestServer server = new TestServer(ok("{'results':[],'sequence':1}"))) {
         server.client().upsert("notes", List.of(document, document), allowed);
         assertEquals(allowed < size ? 2 : 1, server.requests.size());
+      }
+    }
+  }
+
+  @Test
+  public void aRequestHasAtMostTenThousandDocuments() {
+    NewDocument document = NewDocument.of(Id.of(1), "x");
+    for (int n : List.of(9_999, 10_000, 10_001)) {
+      try (TestServer server = new TestServer(ok("{'results':[],'sequence':1}"))) {
+        server.client().upsert("notes", Collections.nCopies(n, document));
+        List<Integer> sizes = server.requests.stream().map(one -> one.json().path("documents").size()).toList();
+        assertEquals(n > 10_000 ? List.of(10_000, n - 10_000) : List.of(n), sizes);
       }
     }
   }
@@ -309,6 +253,21 @@ public class MethodsTest {
   }
 
   @Test
+  public void severalThreadsMayReadAScroll() {
+    try (TestServer server =
+        new TestServer(
+            request -> {
+              int first = request.json().path("after").asInt() + 1;
+              List<String> documents = IntStream.range(first, first + 100).mapToObj(i -> "{'id':" + i + "}").toList();
+              return ok("{'documents':" + documents + ",'has_more':" + (first < 4901) + "}");
+            })) {
+      List<Id> ids =
+          server.client().scroll("notes", ScrollOptions.DEFAULT).parallel().map(StoredDocument::id).toList();
+      assertEquals(IntStream.rangeClosed(1, 5000).mapToObj(Id::of).toList(), ids);
+    }
+  }
+
+  @Test
   public void countsFacetsExplanationsAndHealthAreRead() throws IOException {
     try (TestServer server =
         new TestServer(
@@ -321,9 +280,9 @@ public class MethodsTest {
       Facets facets = client.facets("demo", "lang", 4, null, 0);
       assertEquals(new Facets(List.of(new Facets.Value("en", 3)), 2, 9), facets);
       Explanation explanation = client.explain("demo", Query.of("why?"), Id.of("a"));
-      assertEquals(0.1, explanation.score(), 0);
-      assertTrue(Arrays.deepEquals(new double[][] {{0.1, -2}}, explanation.similarities()));
-      assertEquals(List.of(), explanation.queryTokens());
+      List<List<Double>> similarities = List.of(List.of(0.1, -2.0));
+      assertEquals(
+          new Explanation(Id.of("a"), "demo", 2, 0.1, similarities, List.of(), List.of(), false), explanation);
       assertEquals(new Health(false, "loading"), client.health());
       assertEquals(
           json("{'collection':'demo','filter':{'field':'lang','exists':true},'min_sequence':7}"),
