@@ -41,6 +41,9 @@ public final class MaxsimClientBuilder {
     } catch (IllegalArgumentException e) {
       throw wrongUrl(url, e);
     }
+    if (parsed.getRawUserInfo() != null) {
+      throw new IllegalArgumentException("url has a user name before the host, which is never sent; use token");
+    }
     isHttps = "https".equalsIgnoreCase(parsed.getScheme());
     boolean isHttp = isHttps || "http".equalsIgnoreCase(parsed.getScheme());
     if (!isHttp || parsed.getHost() == null || parsed.getRawQuery() != null || parsed.getRawFragment() != null) {
@@ -105,12 +108,24 @@ public final class MaxsimClientBuilder {
     return header("x-client-id", clientId);
   }
 
-  /** Adds a header to every request. */
+  /**
+   * Adds a header to every request. Throws IllegalArgumentException, which does not show the value, if it cannot be
+   * sent, and for {@code Authorization}: {@link #token} sends that one, and checks that it is encrypted.
+   */
   public MaxsimClientBuilder header(String name, String value) {
+    if (name.equalsIgnoreCase("authorization")) {
+      throw new IllegalArgumentException("header " + name + " cannot be set; use token");
+    }
+    try {
+      HttpRequest.newBuilder().header(name, "any");
+    } catch (IllegalArgumentException e) {
+      throw new IllegalArgumentException("header " + name + " cannot be sent: " + e.getMessage(), e);
+    }
     try {
       HttpRequest.newBuilder().header(name, value);
     } catch (IllegalArgumentException e) {
-      throw new IllegalArgumentException("header " + name + " cannot be sent: " + e.getMessage(), e);
+      // The message of the JDK's exception shows the value, which may be a secret. So it is not kept as the cause.
+      throw new IllegalArgumentException("header " + name + " has a value with characters that HTTP does not allow");
     }
     headers.put(name, value);
     return this;

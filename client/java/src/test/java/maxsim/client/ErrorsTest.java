@@ -177,6 +177,21 @@ public class ErrorsTest {
   }
 
   @Test
+  public void aHeaderCannotBypassTheCheckOfTokensAndErrorsDoNotShowItsValue() {
+    MaxsimClientBuilder builder = MaxsimClient.builder("http://127.0.0.1:1");
+    for (ThrowingRunnable call :
+        List.<ThrowingRunnable>of(
+            () -> builder.header("Authorization", "Bearer secret"),
+            () -> builder.header("x-key", "secret\n"),
+            () -> MaxsimClient.builder("http://me:secret@127.0.0.1:1"))) {
+      IllegalArgumentException error = assertThrows(IllegalArgumentException.class, call);
+      for (Throwable one = error; one != null; one = one.getCause()) {
+        assertFalse(one.toString(), one.toString().contains("secret"));
+      }
+    }
+  }
+
+  @Test
   public void wrongOptionsAreRefusedByName() throws IOException {
     Path empty = Files.createTempFile("no-certificate", ".pem");
     Files.writeString(empty, "no certificate\n");
@@ -190,7 +205,10 @@ public class ErrorsTest {
             Map.entry("url is ;", () -> MaxsimClient.create("")),
             Map.entry("timeout is PT0S", () -> plain.timeout(Duration.ZERO)),
             Map.entry("timeout is PT-1S", () -> plain.timeout(Duration.ofSeconds(-1))),
-            Map.entry("header x-a cannot be sent", () -> plain.header("x-a", "a\nb")),
+            Map.entry("header x-a has a value with", () -> plain.header("x-a", "a\nb")),
+            Map.entry("header host cannot be sent", () -> plain.header("host", "a")),
+            Map.entry("header Authorization cannot be set", () -> plain.header("Authorization", "Bearer a")),
+            Map.entry("url has a user name", () -> MaxsimClient.create("https://me:secret@localhost")),
             Map.entry("retry.maxAttempts is 0", () -> RetryPolicy.DEFAULT.withMaxAttempts(0)),
             Map.entry("retry.initialBackoff is PT0S", () -> RetryPolicy.DEFAULT.withBackoff(Duration.ZERO, ms)),
             Map.entry("retry.maxBackoff is PT0.001S", () -> RetryPolicy.DEFAULT.withBackoff(ms.plus(ms), ms)),
@@ -220,6 +238,7 @@ public class ErrorsTest {
           Map.ofEntries(
               Map.entry("documents is empty", () -> client.upsert("a", List.of())),
               Map.entry("documents is empty; must have", () -> Candidates.documents(List.of())),
+              Map.entry("maxBodyBytes is 0", () -> client.upsert("a", List.of(document), 0)),
               Map.entry("collection is \"\"", () -> client.upsert("", List.of(document))),
               Map.entry("ids is empty", () -> client.get("a", List.of())),
               Map.entry("ids is empty; must have", () -> client.delete("a", List.of())),
