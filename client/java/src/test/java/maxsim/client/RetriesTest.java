@@ -196,24 +196,29 @@ public class RetriesTest {
     }
   }
 
+  /** Reads a request, counts {@code arrived} down, and returns when the client has closed the connection. */
+  private static void readRequestAndAwaitEnd(ServerSocket listener, CountDownLatch arrived) {
+    try (Socket socket = listener.accept()) {
+      readHeader(socket);
+      arrived.countDown();
+      awaitEnd(socket);
+    } catch (IOException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  /** Returns a client whose timeout never ends a request within the time limit of the tests. */
+  private static MaxsimClient patientClient(ServerSocket listener) {
+    return MaxsimClient.create("http://127.0.0.1:" + listener.getLocalPort()).withTimeout(LONG);
+  }
+
   @Test
   public void cancellingAFutureEndsItsRequest() throws Exception {
     try (ServerSocket listener = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
       CountDownLatch arrived = new CountDownLatch(1);
-      CompletableFuture<Void> ended =
-          CompletableFuture.runAsync(
-              () -> {
-                try (Socket socket = listener.accept()) {
-                  readHeader(socket);
-                  arrived.countDown();
-                  awaitEnd(socket);
-                } catch (IOException e) {
-                  throw new AssertionError(e);
-                }
-              });
-      MaxsimClient client = MaxsimClient.create("http://127.0.0.1:" + listener.getLocalPort());
+      CompletableFuture<Void> ended = CompletableFuture.runAsync(() -> readRequestAndAwaitEnd(listener, arrived));
       CompletableFuture<Ranking> call =
-          client.rerankAsync("demo", Query.of("why?"), Candidates.all(), RankOptions.DEFAULT);
+          patientClient(listener).rerankAsync("demo", Query.of("why?"), Candidates.all(), RankOptions.DEFAULT);
       arrived.await();
       call.cancel(true);
       assertThrows(CancellationException.class, call::join);
@@ -222,21 +227,25 @@ public class RetriesTest {
   }
 
   @Test
-  public void interruptingAThreadEndsItsCallAndLeavesItInterrupted() throws Exception {
-    try (TestServer server = new TestServer(SILENCE)) {
+  public void interruptingAThreadEndsItsRequestAndLeavesItInterrupted() throws Exception {
+    try (ServerSocket listener = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
+      CountDownLatch arrived = new CountDownLatch(1);
+      CompletableFuture<Void> ended = CompletableFuture.runAsync(() -> readRequestAndAwaitEnd(listener, arrived));
       CompletableFuture<String> seen = new CompletableFuture<>();
       Thread thread =
           new Thread(
               () -> {
                 try {
-                  rerank(server.client());
+                  rerank(patientClient(listener));
                 } catch (MaxsimException e) {
                   seen.complete(e.code() + " " + Thread.currentThread().isInterrupted());
                 }
               });
       thread.start();
+      arrived.await();
       thread.interrupt();
       assertEquals("CANCELLED true", seen.get());
+      ended.get();
     }
   }
 
