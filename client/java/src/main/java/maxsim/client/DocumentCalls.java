@@ -59,7 +59,7 @@ final class DocumentCalls {
     return new WriteResults(results, sequence);
   }
 
-  /** Returns the error of a later request of an upsert with the index that the document has in the whole call. */
+  /** Replaces the index of a document within its request, in the error's field, by its index in the whole upsert. */
   private static MaxsimException inBatch(MaxsimException error, int first) {
     Matcher found = DOCUMENT_INDEX.matcher(error.field().orElse(""));
     if (first == 0 || !found.matches()) return error;
@@ -80,7 +80,8 @@ final class DocumentCalls {
     Json.putUnlessZero(body, "version", version, "version");
     Json.putMinSequence(body, minSequence);
     DeleteSummary sum = new DeleteSummary(0, 0, 0, 0);
-    // A router's error may say that other groups have deleted documents. The next attempt does not find them.
+    // When a router fails, some groups of servers may have deleted documents. The error counts them, and no later
+    // attempt does, because it does not find them any more.
     AtomicLong numLost = new AtomicLong();
     try {
       while (true) {
@@ -100,7 +101,7 @@ final class DocumentCalls {
           throw new MaxsimException(
               Code.INTERNAL, "the server deleted nothing, and says that more documents match", null);
         }
-        // Without this, a replica that lags could find documents again that are already deleted.
+        // Otherwise a replica that lags behind could find documents that the request before has deleted.
         Json.putMinSequence(body, sum.sequence());
       }
     } catch (MaxsimException error) {

@@ -4,8 +4,8 @@ import com.fasterxml.jackson.annotation.JsonProperty;
 import java.util.List;
 
 /**
- * Shows how the score of one document comes about. Numbers are FP64; those of a ranking differ from them by at most
- * 1e-5 of their magnitude.
+ * Shows which tokens the score of one document comes from. Numbers are FP64; the FP32 score of a ranking differs from
+ * {@code score} by at most 1e-5 of its magnitude.
  *
  * @param id the document
  * @param collection its collection

@@ -62,7 +62,7 @@ final class Json {
     return list == null ? List.of() : List.copyOf(list);
   }
 
-  /** Returns a value as a tree. IllegalArgumentException, with its name, if it cannot be written as JSON. */
+  /** Returns a value as a tree. Throws IllegalArgumentException, with {@code name}, if it cannot be written as JSON. */
   static JsonNode tree(Object value, String name) {
     JsonNode tree;
     try {
@@ -88,7 +88,7 @@ final class Json {
     return MAPPER.readTree(body);
   }
 
-  /** Returns what makes a result from the body of an answer. */
+  /** Returns a reader that parses the body of an answer as {@code type}. */
   static <T> Transport.Reader<T> reader(Class<T> type) {
     return body -> {
       T value = MAPPER.readValue(body, type);
@@ -97,13 +97,16 @@ final class Json {
     };
   }
 
-  /** Sets a version or a sequence, which is 0 for none. IllegalArgumentException, with {@code name}, if negative. */
+  /**
+   * Sets {@code member}, a version or a sequence, unless {@code value} is 0, which means none. Throws
+   * IllegalArgumentException if it is negative; {@code name} is the argument's name in the message.
+   */
   static void putUnlessZero(ObjectNode body, String member, long value, String name) {
     if (value < 0) throw new IllegalArgumentException(name + " is " + value + "; must be 0 or more");
     if (value != 0) body.put(member, value);
   }
 
-  /** Sets the write that an answer must include; 0 for none. */
+  /** Sets the sequence of a write that the answer must include; 0 for none. */
   static void putMinSequence(ObjectNode body, long minSequence) {
     putUnlessZero(body, "min_sequence", minSequence, "minSequence");
   }

@@ -21,10 +21,10 @@ import maxsim.client.MaxsimException.Code;
  * }
  * }</pre>
  *
- * <p>A method throws MaxsimException if the call failed, and IllegalArgumentException if the client itself finds that
- * an argument is wrong, before it sends anything. If the thread is interrupted, the call ends with MaxsimException and
- * the code CANCELLED, and the thread stays interrupted. A method that makes several requests gives each of them the
- * whole timeout. No argument may be null unless its method says so.
+ * <p>A method throws MaxsimException if the call failed, and IllegalArgumentException if the client finds a wrong
+ * argument before it sends anything. If the thread is interrupted, the call ends with MaxsimException and the code
+ * CANCELLED, and the thread stays interrupted. If a method makes several requests, the timeout applies to each of them
+ * separately. No argument may be null unless its method says so.
  */
 public final class MaxsimClient implements AutoCloseable {
   private static final int DEFAULT_CONCURRENCY = 8;
@@ -60,7 +60,10 @@ public final class MaxsimClient implements AutoCloseable {
     return new MaxsimClient(transport, MaxsimClientBuilder.checkTimeout(timeout));
   }
 
-  /** Ends the calls in flight with the code CANCELLED. Later calls fail in the same way. */
+  /**
+   * Ends the calls in flight with the code CANCELLED. Later calls fail in the same way. The JDK closes idle connections
+   * by itself some time later.
+   */
   @Override
   public void close() {
     transport.close();
@@ -120,14 +123,18 @@ public final class MaxsimClient implements AutoCloseable {
 
   /**
    * Adds documents to a live collection. Returns when they are on the server's disk and every later request sees them.
-   * More than 10,000 documents or 16 MiB are sent in several requests, one after another. If one fails, those before it
-   * have been written.
+   * More than 10,000 documents or 16 MiB are sent in several requests, one after another, and documents are taken from
+   * {@code documents} only when their request is made. If a request fails, or IllegalArgumentException reports a wrong
+   * document, the documents of the earlier requests have been written.
    */
   public WriteResults upsert(String collection, Iterable<NewDocument> documents) {
     return upsert(collection, documents, DEFAULT_MAX_BODY_BYTES);
   }
 
-  /** As the other method, for a server with another {@code http.max_body_bytes}. */
+  /**
+   * As {@link #upsert(String, Iterable)}, with at most {@code maxBodyBytes} bytes per request instead of 16 MiB. Give
+   * the server's {@code http.max_body_bytes}; at least 1.
+   */
   public WriteResults upsert(String collection, Iterable<NewDocument> documents, int maxBodyBytes) {
     return documents(collection).upsert(documents, maxBodyBytes);
   }
@@ -137,22 +144,28 @@ public final class MaxsimClient implements AutoCloseable {
     return delete(collection, ids, 0);
   }
 
-  /** As the other method, unless the stored document has a newer version. */
+  /**
+   * Deletes documents of a live collection by their ids, except those whose stored version is newer than {@code
+   * version}; their outcome is STALE. {@code version} is not negative; 0 deletes whatever the stored version is.
+   */
   public WriteResults delete(String collection, List<? extends Id> ids, long version) {
     return documents(collection).delete(ids, version);
   }
 
   /**
-   * Deletes all documents of a live collection that match a filter. More than one request deletes are deleted by
-   * several. The error of one that fails says how many documents were deleted ({@link MaxsimException#numDeleted}).
+   * Deletes all documents of a live collection that match a filter. Makes several requests if more documents match than
+   * the server deletes in one. If a request fails, {@link MaxsimException#numDeleted} is the number of documents that
+   * were deleted before.
    */
   public DeleteSummary deleteMatching(String collection, Filter filter) {
     return deleteMatching(collection, filter, 0, 0);
   }
 
   /**
-   * As the other method. Keeps documents with a version newer than {@code version}, unless that is 0, and finds the
-   * documents of the write {@code minSequence}.
+   * As {@link #deleteMatching(String, Filter)}, with two conditions.
+   *
+   * @param version keeps documents whose stored version is newer; not negative; 0 deletes all
+   * @param minSequence a write of the live collection that the filter must see; 0 for none
    */
   public DeleteSummary deleteMatching(String collection, Filter filter, long version, long minSequence) {
     return documents(collection).deleteMatching(filter, version, minSequence);
@@ -163,7 +176,7 @@ public final class MaxsimClient implements AutoCloseable {
     return documents(collection).get(ids, options);
   }
 
-  /** As the other method, without vectors. */
+  /** As {@link #get(String, List, GetOptions)}, without vectors. */
   public StoredDocuments get(String collection, List<? extends Id> ids) {
     return get(collection, ids, GetOptions.DEFAULT);
   }
@@ -195,14 +208,17 @@ public final class MaxsimClient implements AutoCloseable {
     return facets(collection, field, 10, null, 0);
   }
 
-  /** Returns the {@code limit} most frequent values of a keyword field in the documents that {@link #count} counts. */
+  /**
+   * Returns the {@code limit} most frequent values of a keyword field, among the documents that match a filter. {@code
+   * filter} and {@code minSequence} are those of {@link #count(String, Filter, long)}.
+   */
   public Facets facets(String collection, String field, int limit, Filter filter, long minSequence) {
     ObjectNode body = countBody(collection, filter, minSequence).put("field", field).put("limit", limit);
     return Transport.await(send("POST", "/v1/facets", body, Facets.class));
   }
 
   /**
-   * Returns every similarity of one query's tokens with one document's. {@code collection} may be null if the server
+   * Returns the similarity of every token of a query with every token of one document. {@code collection} may be null if the server
    * has only one.
    */
   public Explanation explain(String collection, Query query, Id id) {
@@ -214,7 +230,7 @@ public final class MaxsimClient implements AutoCloseable {
     return Transport.await(send("POST", "/v1/explain", body, Explanation.class));
   }
 
-  /** Returns the encoder and the collections. */
+  /** Returns the server's encoder and the collections that the token may search. */
   public ServerInfo info() {
     return Transport.await(send("GET", "/v1/collections", null, ServerInfo.class));
   }

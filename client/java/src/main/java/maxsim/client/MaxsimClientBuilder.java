@@ -65,8 +65,8 @@ public final class MaxsimClientBuilder {
   }
 
   /**
-   * Sends the bearer token that the supplier returns. It is called before each attempt, in any thread, and must not
-   * block for long.
+   * Sends the bearer token that the supplier returns. The client calls the supplier before each attempt, possibly in
+   * several threads at once, so it must be thread-safe and must not block for long.
    */
   public MaxsimClientBuilder token(Supplier<String> token) {
     this.token = Objects.requireNonNull(token, "token");
@@ -74,8 +74,8 @@ public final class MaxsimClientBuilder {
   }
 
   /**
-   * Allows a token without https. Anyone on the way can then read it: use this only on one machine, or in a network
-   * that encrypts.
+   * Allows a token without https. Everyone between client and server can then read the token. Use this only if both
+   * are on one machine, or if the network itself encrypts.
    */
   public MaxsimClientBuilder allowPlaintextToken() {
     this.allowPlaintextToken = true;
@@ -132,8 +132,9 @@ public final class MaxsimClientBuilder {
   }
 
   /**
-   * Makes requests with this client of the JDK, for a proxy, an executor or a client certificate of one's own. It must
-   * not follow redirects, or a token may go to another server. Closing the MaxsimClient leaves it open.
+   * Makes requests with this client of the JDK, which you can configure with a proxy, an executor or a client
+   * certificate. It must not follow redirects, because the token might then go to another server. {@link
+   * MaxsimClient#close} does not close it.
    */
   public MaxsimClientBuilder httpClient(HttpClient httpClient) {
     this.httpClient = Objects.requireNonNull(httpClient, "httpClient");

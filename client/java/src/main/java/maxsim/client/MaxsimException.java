@@ -40,7 +40,7 @@ public final class MaxsimException extends RuntimeException {
     RESOURCE_EXHAUSTED,
     /** The call does not fit the server, the collection or its encoder. */
     FAILED_PRECONDITION,
-    /** Something else changed what the call was based on. */
+    /** Another call has changed the collection's layout since the caller read it. */
     ABORTED,
     /** A value is out of its range. */
     OUT_OF_RANGE,
@@ -72,7 +72,7 @@ public final class MaxsimException extends RuntimeException {
           Map.entry(502, Code.UNAVAILABLE),
           Map.entry(503, Code.UNAVAILABLE),
           Map.entry(504, Code.DEADLINE_EXCEEDED));
-  private static final int MAX_TEXT = 200; // characters of a proxy's page that go into a message
+  private static final int MAX_TEXT = 200; // a message quotes at most 200 characters of a proxy's page
 
   /** The parts of an error besides its code and message. A member that does not apply is null. */
   record Details(
@@ -147,12 +147,12 @@ public final class MaxsimException extends RuntimeException {
     return Optional.ofNullable(details.limitKey());
   }
 
-  /** Returns the time after which the server asks to be called again. */
+  /** Returns how long the server asks the client to wait before it tries again. */
   public Optional<Duration> retryAfter() {
     return Optional.ofNullable(details.retryAfter());
   }
 
-  /** Returns the number of documents that a failed delete with a filter has deleted. */
+  /** Returns how many documents {@code deleteMatching} had deleted before it failed. */
   public OptionalLong numDeleted() {
     return details.numDeleted() == null ? OptionalLong.empty() : OptionalLong.of(details.numDeleted());
   }

@@ -6,14 +6,14 @@ import java.math.BigInteger;
 import java.util.Objects;
 
 /**
- * A document to write. It replaces the document with the same id as a whole. Immutable.
+ * A document to write. It replaces the document with the same id as a whole. Immutable, if its payload is not changed.
  *
  * @param id the document's id
  * @param tokens its token vectors, or null if it has a text
  * @param text its text, or null if it has token vectors
  * @param payload an object that Jackson writes as a JSON object, such as a Map or an ObjectNode; or null
  * @param version 0 for none. An older version never replaces a newer one. It is unsigned: a negative number stands for
- *     one of 2^63 or more
+ *     a version of 2^63 or more, as in {@link Long#toUnsignedString(long)}
  */
 public record NewDocument(Id id, Vectors tokens, String text, Object payload, long version) {
   /** Throws IllegalArgumentException unless there are either tokens or a text. */
@@ -40,13 +40,16 @@ public record NewDocument(Id id, Vectors tokens, String text, Object payload, lo
     return new NewDocument(id, tokens, text, payload, version);
   }
 
-  /** Returns this document with a version. Throws IllegalArgumentException if it is negative. */
+  /**
+   * Returns this document with a version. Throws IllegalArgumentException if it is negative, which is nearly always a
+   * mistake; only the constructor takes versions of 2^63 or more.
+   */
   public NewDocument withVersion(long version) {
     if (version < 0) throw new IllegalArgumentException("version is " + version + "; must be 0 or more");
     return new NewDocument(id, tokens, text, payload, version);
   }
 
-  /** Returns the document of a request. {@code name} is that of this document in messages. */
+  /** Returns the JSON of a request. Errors call the document {@code name}, such as {@code documents[3]}. */
   JsonNode toJson(String name) {
     ObjectNode json = Json.object();
     json.set("id", Json.id(id));

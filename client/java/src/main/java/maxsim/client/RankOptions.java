@@ -22,17 +22,17 @@ public final class RankOptions {
     this.members = members;
   }
 
-  /** Sets the number of results. With {@link #withGroupBy}, of groups. Default 10. */
+  /** Sets the number of results, or of groups if {@link #withGroupBy} is set. Default 10. */
   public RankOptions withTopK(int topK) {
     return changed(json -> json.put("top_n", topK));
   }
 
-  /** Leaves out this number of ranks before the first result. */
+  /** Skips this many of the best documents or groups, to get the next page of results. */
   public RankOptions withOffset(int offset) {
     return changed(json -> json.put("offset", offset));
   }
 
-  /** Leaves out documents with lower scores. Throws IllegalArgumentException if it is not a finite number. */
+  /** Leaves out documents with a lower score. Throws IllegalArgumentException if {@code minScore} is not finite. */
   public RankOptions withMinScore(float minScore) {
     if (!Float.isFinite(minScore)) {
       throw new IllegalArgumentException("minScore is " + minScore + "; must be a finite number");

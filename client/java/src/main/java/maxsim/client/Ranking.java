@@ -41,11 +41,11 @@ public record Ranking(
     queryTokens = Json.listOf(queryTokens);
   }
 
-  /** Whether it is certain that none of the documents that were not scored is among the best. */
+  /** Whether it is proven that the best documents are among those that were scored exactly. */
   public enum Certificate {
     /** It is proven. */
     PROVEN,
-    /** It is likely. */
+    /** It is likely, but not proven. */
     NOT_PROVEN,
     /** A value that this client does not know. */
     @JsonEnumDefaultValue

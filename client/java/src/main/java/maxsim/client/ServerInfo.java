@@ -20,7 +20,7 @@ public record ServerInfo(Encoder encoder, List<Collection> collections) {
    * A model that turns texts into vectors.
    *
    * @param model its name
-   * @param fingerprint tells apart models of one name
+   * @param fingerprint differs between models that have the same name
    * @param dim number of values in a vector
    */
   public record Encoder(String model, String fingerprint, @JsonProperty("dim") int dim) {}
@@ -46,13 +46,13 @@ public record ServerInfo(Encoder encoder, List<Collection> collections) {
    * @param name its name
    * @param state whether it can be searched
    * @param error why it could not be loaded, or null
-   * @param generation grows with each reload
+   * @param generation grows each time the server loads the collection again
    * @param dim number of values in a vector
    * @param storage type of the stored values, such as {@code f16}
    * @param idType {@code string} or {@code int64}
    * @param numDocuments number of documents
    * @param numTokens number of vectors
-   * @param residentBytes memory that it takes
+   * @param residentBytes memory that it takes on the server
    * @param residency where its vectors are, such as {@code gpu}
    * @param codePlanes planes of its codes; 0 if it has none
    * @param fields fields for filters

@@ -73,7 +73,10 @@ final class Transport {
     return start(call, RetryPolicy.NEVER);
   }
 
-  /** Cancels the calls in flight, and lets the connections go. Calls that begin later fail with CANCELLED. */
+  /**
+   * Cancels the calls in flight. Calls that begin later fail with CANCELLED. The JDK of Java 17 cannot close idle
+   * connections at once; it closes them when nothing refers to its HttpClient any more.
+   */
   void close() {
     http = null;
     for (CompletableFuture<?> one : inFlight) one.completeExceptionally(closed());
@@ -171,7 +174,7 @@ final class Transport {
             .whenComplete(
                 (answer, failure) -> {
                   if (failure instanceof TimeoutException) {
-                    // This is the JDK's one thread for all timeouts. What depends on the result may block.
+                    // The JDK has one thread for all timeouts. Code that the caller has attached to the future may block it.
                     CompletableFuture.runAsync(() -> end(answer, failure, number, policy));
                   } else {
                     end(answer, failure, number, policy);
@@ -206,7 +209,10 @@ final class Transport {
       }
     }
 
-    /** Sends the request. The future ends at the call's timeout, or with the call, and then the request ends too. */
+    /**
+     * Sends the request. The future fails at the call's timeout, and is cancelled if the call ends before the answer
+     * comes. In both cases the request is cancelled too.
+     */
     private CompletableFuture<HttpResponse<byte[]>> send() {
       HttpClient client = http;
       if (client == null) throw closed();
