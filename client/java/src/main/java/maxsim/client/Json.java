@@ -26,6 +26,7 @@ final class Json {
   private static final JsonMapper MAPPER =
       JsonMapper.builder()
           .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES) // later servers may send more members
+          .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS)
           .enable(DeserializationFeature.READ_UNKNOWN_ENUM_VALUES_USING_DEFAULT_VALUE)
           .enable(MapperFeature.ACCEPT_CASE_INSENSITIVE_ENUMS)
           .addModule(readers())

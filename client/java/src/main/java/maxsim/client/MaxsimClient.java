@@ -218,8 +218,8 @@ public final class MaxsimClient implements AutoCloseable {
   }
 
   /**
-   * Returns the similarity of every token of a query with every token of one document. {@code collection} may be null if the server
-   * has only one.
+   * Returns the similarity of every token of a query with every token of one document. {@code collection} may be null
+   * if the server has only one.
    */
   public Explanation explain(String collection, Query query, Id id) {
     ObjectNode body = Json.object();

@@ -195,7 +195,7 @@ public final class MaxsimException extends RuntimeException {
             wait,
             longOf(error.path("num_deleted")),
             null);
-    return new MaxsimException(codeOf(error.path("code").textValue()), error.path("message").asText(), details, null);
+    return new MaxsimException(codeOf(error.path("code").textValue()), error.path("message").asText(""), details, null);
   }
 
   private static Long longOf(JsonNode number) {

@@ -96,7 +96,7 @@ public class ErrorsTest {
 
   @Test
   public void answersThatCannotBeReadAreInternalAndFinal() {
-    for (String body : List.of("<html>hello</html>", "null", "[1]", "", "{\"collections\":7}")) {
+    for (String body : List.of("<html>hello</html>", "null", "[1]", "", "{\"collections\":7}", "{} <html>")) {
       try (TestServer server = new TestServer(new Answer(200, body, null))) {
         MaxsimException error = failure(server.client()::info);
         assertEquals(body, Code.INTERNAL, error.code());
