@@ -1,11 +1,14 @@
 """The base class of the console's tests. It starts a browser and servers with the bundled collection, and does what a
 user does on the page."""
 
+import base64
 import json
 import pathlib
+import struct
 import subprocess
 import tempfile
 import unittest
+import zlib
 
 from selenium import webdriver
 from selenium.common.exceptions import TimeoutException
@@ -28,6 +31,18 @@ def make_driver():
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+
+
+def png_url(width, height, padding=0):
+    """Returns a white PNG in a data: URL. It is followed by `padding` bytes, which browsers ignore."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)  # 8 bits of grey
+    data = zlib.compress((b"\0" + b"\xff" * width) * height)
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"") + b"\0" * padding
+    return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
 def build_collection(folder, name, lines, dim=128, scale=1, fields="none"):

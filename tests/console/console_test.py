@@ -11,15 +11,17 @@ map, the live charts, a server that requires a token, both themes, a narrow wind
 """
 
 import argparse
+import base64
 import json
 import pathlib
+import re
 import sys
 import time
 import unittest
 
 import accessibility
 import console_case
-from console_case import QUESTION, ConsoleCase, build_collection
+from console_case import QUESTION, ConsoleCase, build_collection, png_url
 from console_layout import LayoutTest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -234,7 +236,7 @@ class ConsoleTest(ConsoleCase):
         large = 9007199254740993
         lines = [json.dumps({"id": large, "title": markup, "text": markup, "tokens": [markup, "b"]}),
                  json.dumps({"id": -5, "note": "neither a title nor a text", "rank": 3}),
-                 json.dumps({"id": 7})]
+                 json.dumps({"id": 7, "image": png_url(40, 60), "grid": {"rows": 1, "columns": 1, "first": 1}})]
         server = self.serve([*build_collection(self.folder, "odd", lines), "--http.console_questions", self.questions_file])
         self.open(server)
         results = self.ask_recorded()
@@ -244,8 +246,12 @@ class ConsoleTest(ConsoleCase):
             self.assertIn(text, shown)
         self.assertEqual(self.find_all("#results img, #results b"), [])
         for result in results:
-            self.assertEqual(len(self.why(result).find_elements(By.CSS_SELECTOR, "thead th")), 4)
+            if result.find_element(By.CSS_SELECTOR, ".meta .mono").text == "7":
+                self.check_page(result)
+            else:
+                self.assertEqual(len(self.why(result).find_elements(By.CSS_SELECTOR, "thead th")), 4)
         self.assertNotEqual(self.driver.title, "broken")
+        self.check_wrong_pages()
         self.find(".ask summary").click()
         self.find("#candidates").send_keys(f"7\n{large}\n8")
         self.find("#ask-button").click()
@@ -260,6 +266,75 @@ class ConsoleTest(ConsoleCase):
         self.assertEqual(self.find_all(".result"), [])
         server.process.terminate()
         self.wait("the state", lambda: self.text_of("#state") == "no answer")
+
+    def check_page(self, result):
+        """Checks the heat map over a page's image. The document has two vectors, and the second one is a patch."""
+        result.find_element(By.CSS_SELECTOR, ".why").click()
+        self.wait("the page", lambda: result.find_elements(By.CSS_SELECTOR, ".page-image canvas"))
+        one = lambda selector: result.find_element(By.CSS_SELECTOR, selector)
+        canvas, readout = one("canvas"), one(".readout")
+        self.assertEqual((canvas.get_attribute("width"), canvas.get_attribute("height")), ("40", "60"))
+        pixel = "return [...arguments[0].getContext('2d').getImageData(20, 30, 1, 1).data]"
+        self.assertEqual(self.driver.execute_script(pixel, canvas), [255, 255, 255, 255])
+        self.assertEqual(len(result.find_elements(By.CSS_SELECTOR, ".patches i")), 1)
+        buttons = result.find_elements(By.CSS_SELECTOR, ".page-tokens button")
+        question = next(one for one in self.questions if one["text"] == QUESTION)
+        self.assertEqual([button.text.split()[0] for button in buttons], ["all", *question["tokens"]])
+        answers = set()
+        for button in buttons[1:]:
+            button.click()
+            self.assertEqual([one.text for one in result.find_elements(By.CSS_SELECTOR, "[aria-pressed=true]")], [button.text])
+            token, best = re.fullmatch(r"(.+); best: (vector 1, which is no patch|row 1, column 1), -?\d\.\d{4}",
+                                       readout.text).groups()  # fmt: skip
+            self.assertEqual(token, button.text.split()[0])
+            marked = "top" in one(".patches i").get_attribute("class")
+            self.assertEqual(marked, best == "row 1, column 1")
+            answers.add(marked)
+        self.assertEqual(answers, {False, True}, "the question's tokens match both vectors")
+        ActionChains(self.driver).move_to_element(canvas).perform()
+        self.assertRegex(readout.text, r"^lava × row 1, column 1 = -?\d\.\d{4}; best: ")
+        buttons[0].click()
+        ActionChains(self.driver).move_to_element(canvas).perform()
+        self.assertRegex(readout.text, r"^row 1, column 1 adds (\S+ -?\d\.\d{4}(, )?){4} and \d more$")
+        self.assertEqual(accessibility.names(self.driver) + accessibility.contrast(self.driver), [])
+        one("details summary").click()
+        self.wait("the table", lambda: len(result.find_elements(By.CSS_SELECTOR, ".heat thead th")) == 4)
+
+    def check_wrong_pages(self):
+        """Checks that a payload which is wrong or hostile gives no page, and that nothing is fetched for it."""
+        grids = [None, 7, "32x32", [], {}, {"rows": 2, "columns": 2}, {"rows": 2, "columns": 2, "first": 1},
+                 {"rows": 0, "columns": 4, "first": 0}, {"rows": 1, "columns": -1, "first": 0},
+                 {"rows": 1.5, "columns": 2, "first": 0}, {"rows": "1", "columns": "1", "first": "0"},
+                 {"rows": 1, "columns": 1, "first": -1}, {"rows": 1e308, "columns": 1e308, "first": 0}]
+        small = png_url(2, 2)
+        images = [None, 7, "", "page.png", "/console/icon.svg", f"{self.driver.current_url}console/icon.svg",
+                  "http://127.0.0.1:9/x.png", "data:image/svg+xml;base64,PHN2Zy8+", "data:text/html;base64,PGI+", "javascript:1",
+                  small.replace("png", "gif", 1), small.replace("png", "jpeg", 1), small.replace(";base64", "", 1), small + "\n",
+                  small[:60], png_url(0, 5), "data:image/jpeg;base64,/9j/4A==", png_url(2, 2, padding=1_125_000),
+                  png_url(4097, 4096), png_url(16385, 1), png_url(1, 16385)]  # fmt: skip
+        script = """
+            const [grids, images, done] = arguments;
+            const wrong = [];
+            const jpeg = (width, height) => {
+              const canvas = Object.assign(document.createElement("canvas"), { width, height });
+              canvas.getContext("2d").fillRect(0, 0, 9, 9);
+              return canvas.toDataURL("image/jpeg");
+            };
+            Promise.all([import("/console/page.js"), import("/console/image.js")]).then(async ([{ pageOf }, { decodeImage }]) => {
+              for (const grid of grids) if (pageOf({ grid, image: "x" }, 4) !== null) wrong.push(grid);
+              for (const payload of [undefined, null, [], "x"]) if (pageOf(payload, 4) !== null) wrong.push(payload);
+              if (pageOf({ grid: { rows: 65, columns: 64, first: 0 } }, 1e6) !== null) wrong.push("65 x 64");
+              if (pageOf({ grid: { rows: 64, columns: 64, first: 0 } }, 4096)?.rows !== 64) wrong.push("64 x 64");
+              for (const image of [...images, jpeg(4097, 4096)]) {
+                if ((await decodeImage(image)) !== null) wrong.push(String(image).slice(0, 99));
+              }
+              if ((await decodeImage(jpeg(30, 20)))?.width !== 30) wrong.push("a small JPEG");
+              if ((await decodeImage(jpeg(16384, 1)))?.width !== 16384) wrong.push("a wide JPEG");
+              const origins = performance.getEntriesByType("resource").map((entry) => new URL(entry.name).origin);
+              done([wrong, [...new Set(origins)].filter((origin) => origin !== location.origin)]);
+            }).catch((error) => done(String(error)));
+        """
+        self.assertEqual(self.driver.execute_async_script(script, grids, images), [[], []])
 
     def test_a_filter_selects_documents_of_a_collection_with_fields(self):
         lines = [json.dumps({"id": f"d{number}", "title": "A title", "lang": lang, "year": 2020 + number})

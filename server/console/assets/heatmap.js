@@ -2,36 +2,13 @@
 // document token of each query token is marked; their sum, weighted, is the score.
 import { h, isTouch } from "./dom.js";
 import { plural, score as scoreText, similarity } from "./format.js";
+import { bestOf, levelOf, names, scaleOf, sharesOf } from "./similarities.js";
 
 // The maximum numbers of columns and rows. A larger map is shown only in part, because it would make the page slow.
 const MAX_COLUMNS = 512;
 const MAX_ROWS = 128;
 // The maximum number of letters of a query token's name. The style cuts longer names.
 const MAX_NAME = 16;
-
-// Similarities below the median say little: the scale runs from there to the largest.
-function scaleOf(rows) {
-  const sorted = rows.flat().sort((a, b) => a - b);
-  const low = sorted[Math.floor(sorted.length / 2)];
-  const high = sorted[sorted.length - 1];
-  return { low, high: high > low ? high : low + 1 };
-}
-
-function levelOf(value, scale) {
-  const level = (value - scale.low) / (scale.high - scale.low);
-  return Math.min(1, Math.max(0, level)) ** 1.3;
-}
-
-function bestOf(row) {
-  let best = 0;
-  for (let idx = 1; idx < row.length; ++idx) if (row[idx] > row[best]) best = idx;
-  return best;
-}
-
-function names(given, size, kind) {
-  if (Array.isArray(given) && given.length === size) return given;
-  return Array.from({ length: size }, (_, idx) => `${kind}${idx + 1}`);
-}
 
 // Returns the document's tokens as running text. WordPiece's "##" and SentencePiece's "▁" say where words begin.
 function runningText(tokens) {
@@ -204,17 +181,10 @@ class HeatMap {
   // Shades the text by one query token's similarities, or by what each document token adds to the score.
   shade(row) {
     if (this.words.length === 0) return;
-    let levels = null;
-    if (row !== null) {
-      levels = this.rows[row].map((value) => levelOf(value, this.scale));
-    } else {
-      levels = new Array(this.num_document).fill(0);
-      this.best.forEach((j, i) => {
-        levels[j] += Math.max(0, this.rows[i][j]);
-      });
-      const most = Math.max(...levels, 1e-9);
-      levels = levels.map((value) => value / most);
-    }
+    const levels =
+      row === null
+        ? sharesOf(this.rows, this.best, this.num_document)
+        : this.rows[row].map((value) => levelOf(value, this.scale));
     this.words.forEach((word, j) => word.style.setProperty("--level", levels[j].toFixed(3)));
   }
 

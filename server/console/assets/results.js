@@ -3,6 +3,8 @@ import { integerId, post } from "./api.js";
 import { h } from "./dom.js";
 import { score as scoreText } from "./format.js";
 import { heatMap } from "./heatmap.js";
+import { decodeImage } from "./image.js";
+import { pageMap, pageOf } from "./page.js";
 
 const TITLES = ["title", "name", "headline", "subject"];
 const TEXTS = ["text", "body", "content", "passage", "abstract", "contents", "description"];
@@ -93,10 +95,17 @@ class Result {
         id: this.question.id_type === "int64" ? integerId(String(this.entry.id)) : this.entry.id,
       });
       this.explanation.query_tokens ??= this.question.tokens;
-      this.panel.replaceChildren(...heatMap(this.explanation));
+      this.panel.replaceChildren(...(await this.explained()));
     } catch (error) {
       this.panel.replaceChildren(h("p", { class: "note error", role: "alert" }, error.message));
     }
+  }
+
+  // Returns the heat map: over the page's image if the document is one, and otherwise a table.
+  async explained() {
+    const page = pageOf(this.entry.document, this.explanation.similarities[0].length);
+    const bitmap = page === null ? null : await decodeImage(page.image);
+    return bitmap === null ? heatMap(this.explanation) : pageMap(this.explanation, page, bitmap);
   }
 }
 

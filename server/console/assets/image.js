@@ -1,0 +1,48 @@
+// Decodes the image that a payload holds. Payloads come from anywhere: this accepts only a PNG or JPEG inside the payload,
+// of limited size, and makes pixels of it. Nothing is fetched, and no element of the page gets an address.
+
+const MAX_LETTERS = 1.5e6; // of the data: URL; a payload has at most 1 MiB
+const MAX_PIXELS = 1 << 24; // 64 MiB when decoded
+const MAX_SIDE = 1 << 14; // browsers have canvases of at least this size
+const DATA_URL = /^data:image\/(png|jpeg);base64,([A-Za-z0-9+/]+={0,2})$/;
+
+const PNG_BEGIN = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, 0x49, 0x48, 0x44, 0x52];
+
+// Returns [width, height], or null.
+function pngSize(view) {
+  if (view.byteLength < 24 || PNG_BEGIN.some((byte, idx) => view.getUint8(idx) !== byte)) return null;
+  return [view.getUint32(16), view.getUint32(20)];
+}
+
+// Returns [width, height], or null. The segment with the size comes before the image data: SOF0 to SOF15, without DHT,
+// JPG and DAC.
+function jpegSize(view) {
+  if (view.byteLength < 4 || view.getUint16(0) !== 0xffd8) return null;
+  let position = 2;
+  while (position + 9 <= view.byteLength) {
+    const marker = view.getUint16(position);
+    if (marker < 0xffc0 || marker === 0xffff) return null;
+    if (marker <= 0xffcf && ![0xffc4, 0xffc8, 0xffcc].includes(marker)) {
+      return [view.getUint16(position + 7), view.getUint16(position + 5)];
+    }
+    position += 2 + view.getUint16(position + 2);
+  }
+  return null;
+}
+
+// Resolves to an ImageBitmap, or to null if the value is not such an image.
+export async function decodeImage(url) {
+  if (typeof url !== "string" || url.length > MAX_LETTERS) return null;
+  const parts = DATA_URL.exec(url);
+  if (parts === null) return null;
+  try {
+    const bytes = Uint8Array.from(atob(parts[2]), (letter) => letter.charCodeAt(0));
+    const view = new DataView(bytes.buffer);
+    // The file's header says how much memory its pixels will take.
+    const size = parts[1] === "png" ? pngSize(view) : jpegSize(view);
+    if (size === null || Math.min(...size) < 1 || Math.max(...size) > MAX_SIDE || size[0] * size[1] > MAX_PIXELS) return null;
+    return await createImageBitmap(new Blob([bytes], { type: `image/${parts[1]}` }));
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,135 @@
+// The heat map of a document that is the image of a page: the similarities of a query token lie over the page's image,
+// one patch for each vector.
+import { h, isTouch } from "./dom.js";
+import { score as scoreText, similarity } from "./format.js";
+import { heatMap } from "./heatmap.js";
+import { bestOf, levelOf, names, scaleOf, sharesOf } from "./similarities.js";
+
+const MAX_PATCHES = 4096; // each is an element of the page
+const MAX_TOKENS = 128; // each has a button
+const MAX_ADDED = 4; // tokens that the line above the page lists: more lines would move the page under the pointer
+
+// Returns {rows, columns, first, image} if a payload says that `first` and the following rows x columns of the
+// document's vectors are patches of its image, row by row (docs/use/pages.md). Returns null otherwise.
+export function pageOf(payload, num_vectors) {
+  const { rows, columns, first } = payload?.grid ?? {};
+  if (![rows, columns, first].every(Number.isInteger) || rows < 1 || columns < 1 || first < 0) return null;
+  if (rows * columns > MAX_PATCHES || first + rows * columns > num_vectors) return null;
+  return { rows, columns, first, image: payload.image };
+}
+
+class PageMap {
+  constructor(explanation, page, bitmap) {
+    this.explanation = explanation;
+    this.page = page;
+    this.size = page.rows * page.columns;
+    this.rows = explanation.similarities.slice(0, MAX_TOKENS);
+    this.tokens = names(explanation.query_tokens, explanation.similarities.length, "q");
+    this.best = this.rows.map(bestOf);
+    this.patchRows = this.rows.map((row) => row.slice(page.first, page.first + this.size));
+    this.scale = scaleOf(this.patchRows);
+    this.shares = sharesOf(this.rows, this.best, this.rows[0].length).slice(page.first, page.first + this.size);
+    this.token = null; // the index of the chosen token; null: all of them
+    this.canvas = h("canvas", { width: bitmap.width, height: bitmap.height, role: "img", "aria-label": "The page" });
+    this.canvas.getContext("2d").drawImage(bitmap, 0, 0);
+    bitmap.close();
+    this.readout = h("p", { class: "readout", "aria-live": "polite" });
+  }
+
+  build() {
+    this.patches = Array.from({ length: this.size }, () => h("i"));
+    const overlay = h(
+      "div",
+      {
+        class: "patches",
+        "--rows": String(this.page.rows),
+        "--columns": String(this.page.columns),
+        onmousemove: (event) => this.describe(this.patchAt(event)),
+        onclick: (event) => this.describe(this.patchAt(event)),
+        onmouseleave: () => this.describe(null),
+      },
+      this.patches,
+    );
+    this.overlay = overlay;
+    const all = this.button("all", scoreText(this.explanation.score), null);
+    const buttons = this.rows.map((row, i) => this.button(this.tokens[i], similarity(row[this.best[i]]), i));
+    this.buttons = [all, ...buttons];
+    const chooser = h("div", { class: "page-tokens", role: "group", "aria-label": "Query token" }, this.buttons);
+    const cut = this.rows.length < this.tokens.length;
+    this.choose(null);
+    return [
+      this.readout,
+      h("div", { class: "page" }, h("div", { class: "page-image" }, this.canvas, overlay), chooser),
+      cut ? h("p", { class: "note" }, `Shown are the first ${this.rows.length} of ${this.tokens.length} query tokens.`) : null,
+      this.table(),
+    ].filter((part) => part !== null);
+  }
+
+  // Returns the button that shows the similarities of token `i`, or what all tokens add.
+  button(name, figure, i) {
+    return h("button", { type: "button", onclick: () => this.choose(i) }, `${name} `, h("span", {}, figure));
+  }
+
+  // Makes the table of all similarities when a person opens it, because it has thousands of cells.
+  table() {
+    const details = h("details", { class: "more" }, h("summary", {}, "All similarities as a table"));
+    details.addEventListener("toggle", () => details.append(h("div", { class: "explanation" }, heatMap(this.explanation))), {
+      once: true,
+    });
+    return details;
+  }
+
+  // Returns the index of the patch under the pointer.
+  patchAt(event) {
+    const box = this.overlay.getBoundingClientRect();
+    const part = (position, size, parts) => Math.min(parts - 1, Math.max(0, Math.floor((position / size) * parts)));
+    const row = part(event.clientY - box.top, box.height, this.page.rows);
+    return row * this.page.columns + part(event.clientX - box.left, box.width, this.page.columns);
+  }
+
+  // Colours the patches by the similarities of token `i`, or by what they add to the score if it is null.
+  choose(i) {
+    this.token = i;
+    const levels = i === null ? this.shares : this.patchRows[i].map((value) => levelOf(value, this.scale));
+    const tops = new Set((i === null ? this.best : [this.best[i]]).map((column) => column - this.page.first));
+    this.patches.forEach((patch, idx) => {
+      patch.style.setProperty("--level", levels[idx].toFixed(3));
+      patch.classList.toggle("top", tops.has(idx));
+    });
+    this.buttons.forEach((button, idx) => button.setAttribute("aria-pressed", String(idx === (i === null ? 0 : i + 1))));
+    this.describe(null);
+  }
+
+  // Returns where on the page a vector's patch is.
+  place(column) {
+    const idx = column - this.page.first;
+    if (idx < 0 || idx >= this.size) return `vector ${column + 1}, which is no patch`;
+    return `row ${Math.floor(idx / this.page.columns) + 1}, column ${(idx % this.page.columns) + 1}`;
+  }
+
+  // Says what a patch has to do with the chosen token. Without a patch, says how to read the map.
+  describe(idx) {
+    const column = idx === null ? null : idx + this.page.first;
+    if (this.token !== null) {
+      const i = this.token;
+      const best = `best: ${this.place(this.best[i])}, ${this.rows[i][this.best[i]].toFixed(4)}`;
+      this.readout.textContent =
+        idx === null
+          ? `${this.tokens[i]}; ${best}`
+          : `${this.tokens[i]} × ${this.place(column)} = ${this.rows[i][column].toFixed(4)}; ${best}`;
+    } else if (idx === null) {
+      const how = isTouch() ? "Tap" : "Point at";
+      this.readout.textContent = `Patches are coloured by what they add to the score. ${how} a patch, or choose a query token.`;
+    } else {
+      const added = this.best.flatMap((best, i) => (best === column ? [`${this.tokens[i]} ${this.rows[i][column].toFixed(4)}`] : []));
+      const more = added.length > MAX_ADDED ? ` and ${added.length - MAX_ADDED} more` : "";
+      const listed = added.slice(0, MAX_ADDED).join(", ") + more;
+      this.readout.textContent = `${this.place(column)} adds ${listed === "" ? "nothing" : listed}`;
+    }
+  }
+}
+
+// `explanation` is the answer of /v1/explain, `page` that of pageOf, and `bitmap` the page's image, which is closed.
+export function pageMap(explanation, page, bitmap) {
+  return new PageMap(explanation, page, bitmap).build();
+}
