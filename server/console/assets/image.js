@@ -1,7 +1,7 @@
 // Decodes the image that a payload holds. Payloads come from anywhere: this accepts only a PNG or JPEG inside the payload,
 // of limited size, and makes pixels of it. Nothing is fetched, and no element of the page gets an address.
 
-const MAX_LETTERS = 1.5e6; // of the data: URL; a payload has at most 1 MiB
+const MAX_LETTERS = 1 << 20; // of the data: URL, as of a payload
 const MAX_PIXELS = 1 << 24; // 64 MiB when decoded
 const MAX_SIDE = 1 << 14; // browsers have canvases of at least this size
 const DATA_URL = /^data:image\/(png|jpeg);base64,([A-Za-z0-9+/]+={0,2})$/;
@@ -14,17 +14,22 @@ function pngSize(view) {
   return [view.getUint32(16), view.getUint32(20)];
 }
 
-// Returns [width, height], or null. The segment with the size comes before the image data: SOF0 to SOF15, without DHT,
-// JPG and DAC.
+const SIZE_MARKERS = [0xffc0, 0xffc1, 0xffc2]; // frame headers of baseline, extended and progressive JPEG
+
+// Returns whether a segment may stand before the frame header: DHT, DAC, DQT, DRI, APP0 to APP15, or COM.
+function isSkipped(marker) {
+  return [0xffc4, 0xffcc, 0xffdb, 0xffdd, 0xfffe].includes(marker) || (marker >= 0xffe0 && marker <= 0xffef);
+}
+
+// Returns [width, height], or null. Any other marker makes the file invalid here. A decoder may read some of them, such
+// as RST0, as markers without a length. It would then find another frame header than this function, with another size.
 function jpegSize(view) {
   if (view.byteLength < 4 || view.getUint16(0) !== 0xffd8) return null;
   let position = 2;
   while (position + 9 <= view.byteLength) {
     const marker = view.getUint16(position);
-    if (marker < 0xffc0 || marker === 0xffff) return null;
-    if (marker <= 0xffcf && ![0xffc4, 0xffc8, 0xffcc].includes(marker)) {
-      return [view.getUint16(position + 7), view.getUint16(position + 5)];
-    }
+    if (SIZE_MARKERS.includes(marker)) return [view.getUint16(position + 7), view.getUint16(position + 5)];
+    if (!isSkipped(marker)) return null;
     position += 2 + view.getUint16(position + 2);
   }
   return null;
