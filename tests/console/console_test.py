@@ -11,10 +11,8 @@ map, the live charts, a server that requires a token, both themes, a narrow wind
 """
 
 import argparse
-import base64
 import json
 import pathlib
-import re
 import sys
 import time
 import unittest
@@ -23,6 +21,7 @@ import accessibility
 import console_case
 from console_case import QUESTION, ConsoleCase, build_collection, png_url
 from console_layout import LayoutTest
+from console_pages import PageChecks
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -37,7 +36,7 @@ TOKEN = "a-token-of-the-test"
 __all__ = ["ConsoleTest", "LayoutTest"]
 
 
-class ConsoleTest(ConsoleCase):
+class ConsoleTest(PageChecks, ConsoleCase):
     def check_answer(self, results):
         self.assertEqual(results[0].find_element(By.TAG_NAME, "h3").text, ANSWER_TITLE)
         self.assertIn(ANSWER, results[0].find_element(By.CSS_SELECTOR, ".meta").text)
@@ -266,84 +265,6 @@ class ConsoleTest(ConsoleCase):
         self.assertEqual(self.find_all(".result"), [])
         server.process.terminate()
         self.wait("the state", lambda: self.text_of("#state") == "no answer")
-
-    def check_page(self, result):
-        """Checks the heat map over a page's image. The document has two vectors, and the second one is a patch."""
-        result.find_element(By.CSS_SELECTOR, ".why").click()
-        self.wait("the page", lambda: result.find_elements(By.CSS_SELECTOR, ".page-image canvas"))
-        one = lambda selector: result.find_element(By.CSS_SELECTOR, selector)
-        canvas, readout = one("canvas"), one(".readout")
-        self.assertEqual((canvas.get_attribute("width"), canvas.get_attribute("height")), ("40", "60"))
-        pixel = "return [...arguments[0].getContext('2d').getImageData(20, 30, 1, 1).data]"
-        self.assertEqual(self.driver.execute_script(pixel, canvas), [255, 255, 255, 255])
-        self.assertEqual(len(result.find_elements(By.CSS_SELECTOR, ".patches i")), 1)
-        buttons = result.find_elements(By.CSS_SELECTOR, ".page-tokens button")
-        question = next(one for one in self.questions if one["text"] == QUESTION)
-        self.assertEqual([button.text.split()[0] for button in buttons], ["all", *question["tokens"]])
-        answers = set()
-        for button in buttons[1:]:
-            button.click()
-            self.assertEqual([one.text for one in result.find_elements(By.CSS_SELECTOR, "[aria-pressed=true]")], [button.text])
-            token, best = re.fullmatch(r"(.+); best: (vector 1, which is no patch|row 1, column 1), -?\d\.\d{4}",
-                                       readout.text).groups()  # fmt: skip
-            self.assertEqual(token, button.text.split()[0])
-            marked = "top" in one(".patches i").get_attribute("class")
-            self.assertEqual(marked, best == "row 1, column 1")
-            answers.add(marked)
-        self.assertEqual(answers, {False, True}, "the question's tokens match both vectors")
-        ActionChains(self.driver).move_to_element(canvas).perform()
-        self.assertRegex(readout.text, r"^lava × row 1, column 1 = -?\d\.\d{4}; best: ")
-        buttons[0].click()
-        ActionChains(self.driver).move_to_element(canvas).perform()
-        self.assertRegex(readout.text, r"^row 1, column 1 adds (\S+ -?\d\.\d{4}(, )?){4} and \d more$")
-        self.assertEqual(accessibility.names(self.driver) + accessibility.contrast(self.driver), [])
-        one("details summary").click()
-        self.wait("the table", lambda: len(result.find_elements(By.CSS_SELECTOR, ".heat thead th")) == 4)
-
-    def check_wrong_pages(self):
-        """Checks that a payload which is wrong or hostile gives no page, and that nothing is fetched for it."""
-        grids = [None, 7, "32x32", [], {}, {"rows": 2, "columns": 2}, {"rows": 2, "columns": 2, "first": 1},
-                 {"rows": 0, "columns": 4, "first": 0}, {"rows": 1, "columns": -1, "first": 0},
-                 {"rows": 1.5, "columns": 2, "first": 0}, {"rows": "1", "columns": "1", "first": "0"},
-                 {"rows": 1, "columns": 1, "first": -1}, {"rows": 1e308, "columns": 1e308, "first": 0}]
-        small = png_url(2, 2)
-        images = [None, 7, "", "page.png", "/console/icon.svg", f"{self.driver.current_url}console/icon.svg",
-                  "http://127.0.0.1:9/x.png", "data:image/svg+xml;base64,PHN2Zy8+", "data:text/html;base64,PGI+", "javascript:1",
-                  small.replace("png", "gif", 1), small.replace("png", "jpeg", 1), small.replace(";base64", "", 1), small + "\n",
-                  small[:60], png_url(0, 5), "data:image/jpeg;base64,/9j/4A==", png_url(2, 2, padding=1_125_000),
-                  png_url(4097, 4096), png_url(16385, 1), png_url(1, 16385)]  # fmt: skip
-        script = """
-            const [grids, images, done] = arguments;
-            const wrong = [];
-            const jpeg = (width, height) => {
-              const canvas = Object.assign(document.createElement("canvas"), { width, height });
-              canvas.getContext("2d").fillRect(0, 0, 9, 9);
-              return canvas.toDataURL("image/jpeg");
-            };
-            // Decoders ignore the marker RST0 at the beginning, and skip the long APP1 segment after it. A reader that takes
-            // the next two bytes for a length of RST0 lands in that segment, on a frame header of 1 x 1.
-            const disguised = (url) => {
-              const hidden = new Uint8Array(65542);
-              hidden.set([0xff, 0xd8, 0xff, 0xd0, 0xff, 0xe1, 0xff, 0xff]);
-              hidden.set([0xff, 0xc0, 0, 11, 8, 0, 1, 0, 1, 1], 4 + 0xffe1);
-              const letters = Array.from(hidden, (byte) => String.fromCharCode(byte)).slice(0, 6 + 0xffff).join("");
-              return "data:image/jpeg;base64," + btoa(letters + atob(url.split(",")[1]).slice(2));
-            };
-            Promise.all([import("/console/page.js"), import("/console/image.js")]).then(async ([{ pageOf }, { decodeImage }]) => {
-              for (const grid of grids) if (pageOf({ grid, image: "x" }, 4) !== null) wrong.push(grid);
-              for (const payload of [undefined, null, [], "x"]) if (pageOf(payload, 4) !== null) wrong.push(payload);
-              if (pageOf({ grid: { rows: 65, columns: 64, first: 0 } }, 1e6) !== null) wrong.push("65 x 64");
-              if (pageOf({ grid: { rows: 64, columns: 64, first: 0 } }, 4096)?.rows !== 64) wrong.push("64 x 64");
-              for (const image of [...images, jpeg(4097, 4096), disguised(jpeg(4097, 4096))]) {
-                if ((await decodeImage(image)) !== null) wrong.push(String(image).slice(0, 99));
-              }
-              if ((await decodeImage(jpeg(30, 20)))?.width !== 30) wrong.push("a small JPEG");
-              if ((await decodeImage(jpeg(16384, 1)))?.width !== 16384) wrong.push("a wide JPEG");
-              const origins = performance.getEntriesByType("resource").map((entry) => new URL(entry.name).origin);
-              done([wrong, [...new Set(origins)].filter((origin) => origin !== location.origin)]);
-            }).catch((error) => done(String(error)));
-        """
-        self.assertEqual(self.driver.execute_async_script(script, grids, images), [[], []])
 
     def test_a_filter_selects_documents_of_a_collection_with_fields(self):
         lines = [json.dumps({"id": f"d{number}", "title": "A title", "lang": lang, "year": 2020 + number})

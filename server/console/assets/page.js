@@ -1,5 +1,5 @@
-// The heat map of a document that is the image of a page: the similarities of a query token lie over the page's image,
-// one patch for each vector.
+// The heat map of a document that is a page with an image. It colours the patches of the image, each of which has a vector,
+// by their similarities with a query token.
 import { h, isTouch } from "./dom.js";
 import { score as scoreText, similarity } from "./format.js";
 import { heatMap } from "./heatmap.js";
@@ -7,10 +7,11 @@ import { bestOf, levelOf, names, scaleOf, sharesOf } from "./similarities.js";
 
 const MAX_PATCHES = 4096; // each is an element of the page
 const MAX_TOKENS = 128; // each has a button
-const MAX_ADDED = 4; // tokens that the line above the page lists: more lines would move the page under the pointer
+const MAX_SIDE = 2048; // pixels of the canvas. An image keeps its canvas while its result is listed: at most 16 MiB.
+const MAX_ADDED = 4; // tokens that the line above the page names: a second line would move the page under the pointer
 
-// Returns {rows, columns, first, image} if a payload says that `first` and the following rows x columns of the
-// document's vectors are patches of its image, row by row (docs/use/pages.md). Returns null otherwise.
+// Returns the members of a payload's grid, {rows, columns, first}, and its image. The document's vectors from `first` on
+// are the patches of the image, row by row (docs/use/pages.md). Returns null if the payload has no grid, or a wrong one.
 export function pageOf(payload, num_vectors) {
   const { rows, columns, first } = payload?.grid ?? {};
   if (![rows, columns, first].every(Number.isInteger) || rows < 1 || columns < 1 || first < 0) return null;
@@ -19,7 +20,7 @@ export function pageOf(payload, num_vectors) {
 }
 
 class PageMap {
-  constructor(explanation, page, bitmap) {
+  constructor(explanation, page, bitmap, name) {
     this.explanation = explanation;
     this.page = page;
     this.size = page.rows * page.columns;
@@ -30,8 +31,12 @@ class PageMap {
     this.scale = scaleOf(this.patchRows);
     this.shares = sharesOf(this.rows, this.best, this.rows[0].length).slice(page.first, page.first + this.size);
     this.token = null; // the index of the chosen token; null: all of them
-    this.canvas = h("canvas", { width: bitmap.width, height: bitmap.height, role: "img", "aria-label": "The page" });
-    this.canvas.getContext("2d").drawImage(bitmap, 0, 0);
+    this.shown = null; // the index of the patch that the line above the page describes
+    this.focused = 0; // the index of the patch where the arrow keys begin
+    const scale = Math.min(1, MAX_SIDE / Math.max(bitmap.width, bitmap.height));
+    const [width, height] = [bitmap.width, bitmap.height].map((side) => Math.max(1, Math.round(side * scale)));
+    this.canvas = h("canvas", { width, height, role: "img", "aria-label": `Image of ${name}` });
+    this.canvas.getContext("2d").drawImage(bitmap, 0, 0, width, height);
     bitmap.close();
     this.readout = h("p", { class: "readout", "aria-live": "polite" });
   }
@@ -42,11 +47,18 @@ class PageMap {
       "div",
       {
         class: "patches",
+        tabindex: "0",
+        // Screen readers pass the arrow keys on to an application. The line above the page is read out.
+        role: "application",
+        "aria-label": "Patches of the image: move between them with the arrow keys",
         "--rows": String(this.page.rows),
         "--columns": String(this.page.columns),
         onmousemove: (event) => this.describe(this.patchAt(event)),
-        onclick: (event) => this.describe(this.patchAt(event)),
+        onclick: (event) => this.moveTo(this.patchAt(event)),
         onmouseleave: () => this.describe(null),
+        onfocus: () => this.moveTo(this.focused),
+        onblur: () => this.describe(null),
+        onkeydown: (event) => this.onKey(event),
       },
       this.patches,
     );
@@ -70,9 +82,9 @@ class PageMap {
     return h("button", { type: "button", onclick: () => this.choose(i) }, `${name} `, h("span", {}, figure));
   }
 
-  // Makes the table of all similarities when a person opens it, because it has thousands of cells.
+  // Makes the table of similarities when a person opens it, because it has thousands of cells.
   table() {
-    const details = h("details", { class: "more" }, h("summary", {}, "All similarities as a table"));
+    const details = h("details", { class: "more" }, h("summary", {}, "Similarities as a table"));
     details.addEventListener("toggle", () => details.append(h("div", { class: "explanation" }, heatMap(this.explanation))), {
       once: true,
     });
@@ -85,6 +97,22 @@ class PageMap {
     const part = (position, size, parts) => Math.min(parts - 1, Math.max(0, Math.floor((position / size) * parts)));
     const row = part(event.clientY - box.top, box.height, this.page.rows);
     return row * this.page.columns + part(event.clientX - box.left, box.width, this.page.columns);
+  }
+
+  moveTo(idx) {
+    this.focused = idx;
+    this.describe(idx);
+  }
+
+  onKey(event) {
+    const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+    const step = steps[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const { rows, columns } = this.page;
+    const clamp = (value, size) => Math.min(size - 1, Math.max(0, value));
+    const row = clamp(Math.floor(this.focused / columns) + step[0], rows);
+    this.moveTo(row * columns + clamp((this.focused % columns) + step[1], columns));
   }
 
   // Colours the patches by the similarities of token `i`, or by what they add to the score if it is null.
@@ -100,15 +128,19 @@ class PageMap {
     this.describe(null);
   }
 
-  // Returns where on the page a vector's patch is.
+  // Says where on the page a vector's patch is. Counts rows and columns from 1.
   place(column) {
     const idx = column - this.page.first;
     if (idx < 0 || idx >= this.size) return `vector ${column + 1}, which is no patch`;
     return `row ${Math.floor(idx / this.page.columns) + 1}, column ${(idx % this.page.columns) + 1}`;
   }
 
-  // Says what a patch has to do with the chosen token. Without a patch, says how to read the map.
+  // Outlines a patch, and says how similar it is to the chosen token, or what it adds to the score. If `idx` is null, says
+  // how to read the map.
   describe(idx) {
+    this.patches[this.shown]?.classList.remove("on");
+    this.patches[idx]?.classList.add("on");
+    this.shown = idx;
     const column = idx === null ? null : idx + this.page.first;
     if (this.token !== null) {
       const i = this.token;
@@ -129,7 +161,8 @@ class PageMap {
   }
 }
 
-// `explanation` is the answer of /v1/explain, `page` that of pageOf, and `bitmap` the page's image, which is closed.
-export function pageMap(explanation, page, bitmap) {
-  return new PageMap(explanation, page, bitmap).build();
+// Returns the elements of the heat map. `explanation` is the answer of /v1/explain, `page` that of pageOf, and `name` the
+// document's title or id. `bitmap` is the page's image; it is drawn and then closed.
+export function pageMap(explanation, page, bitmap, name) {
+  return new PageMap(explanation, page, bitmap, name).build();
 }

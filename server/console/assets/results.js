@@ -101,11 +101,11 @@ class Result {
     }
   }
 
-  // Returns the heat map: over the page's image if the document is one, and otherwise a table.
+  // Returns the heat map: over the image if the document is a page with one, otherwise as a table.
   async explained() {
     const page = pageOf(this.entry.document, this.explanation.similarities[0].length);
     const bitmap = page === null ? null : await decodeImage(page.image);
-    return bitmap === null ? heatMap(this.explanation) : pageMap(this.explanation, page, bitmap);
+    return bitmap === null ? heatMap(this.explanation) : pageMap(this.explanation, page, bitmap, this.name);
   }
 }
 
