@@ -30,8 +30,8 @@ def matrix(query: Dict[str, Any]) -> Any:
 
 
 def patch(grid: Dict[str, int], vector: int) -> Optional[Tuple[int, int]]:
-    """Returns the row and the column of the patch whose vector this is, from 1, or None if the vector is none of a
-    patch."""
+    """Returns the row and the column, counted from 1, of the patch that has this vector. Returns None for a vector that
+    belongs to no patch. `vector` is its number in the document, counted from 0."""
     index = vector - grid["first"]
     if not 0 <= index < grid["rows"] * grid["columns"]:
         return None
@@ -40,7 +40,8 @@ def patch(grid: Dict[str, int], vector: int) -> Optional[Tuple[int, int]]:
 
 
 def matches(page: Document, tokens: List[str]) -> List[str]:
-    """Returns the question's words with the largest similarities, each with its patch."""
+    """Returns the MATCHES words of the question that match the page best, each with its similarity and its patch, as
+    texts. `tokens` are all words of the question."""
     assert page.matches is not None and page.similarities is not None
     found = []
     for token in np.argsort(-page.similarities):
@@ -54,7 +55,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", default="localhost:7070", help="address of maxsimd (default: %(default)s)")
     parser.add_argument("--questions", type=pathlib.Path, required=True, metavar="FILE", help="written by build.py")
-    parser.add_argument("--top-k", type=int, default=3, metavar="N", help="documents of an answer (default: 3)")
+    parser.add_argument("--top-k", type=int, default=3, metavar="N", help="number of documents per answer (default: 3)")
     options = parser.parse_args()
     questions = [json.loads(line) for line in options.questions.read_text(encoding="utf-8").splitlines()]
     right_documents = right_pages = 0

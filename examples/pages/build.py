@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds a collection of pages from their images alone: 30 documents of 5 pages, 1,030 vectors a page.
+"""Builds a collection of pages from their images alone: 30 documents of 5 pages, 1,030 vectors per page.
 
     python examples/pages/build.py --output build/pages/pages
 
@@ -17,7 +17,7 @@ import json
 import os
 import pathlib
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 DEMO = REPOSITORY / "demo"
@@ -27,7 +27,7 @@ import numpy as np
 from maxsim.collection import CollectionWriter
 
 from draw import data_url, draw_page
-from page_encoder import DIM, GRID, NUM_VECTORS, PageEncoder, PageError, read_words
+from page_encoder import DIM, GRID, NUM_VECTORS, PageEncoder, PageError, Word, read_words
 
 
 def read_lines(path: pathlib.Path) -> List[Dict[str, Any]]:
@@ -47,25 +47,30 @@ def read_pages(documents: Optional[List[str]], max_pages: int) -> List[Dict[str,
     return [page for page in pages if page["document"] in (documents or known) and page["page"] <= max_pages]
 
 
+def draw_and_read(page: Dict[str, Any]) -> Tuple[str, List[Word]]:
+    """Returns the page's image as a data: URL, and the words that Tesseract finds on the image."""
+    image = draw_page(page["title"], page["text"], page["page"])
+    return data_url(image), read_words(image)
+
+
 def write_collection(folder: pathlib.Path, pages: List[Dict[str, Any]]) -> None:
     encoder = PageEncoder()
-    images = [draw_page(page["title"], page["text"], page["page"]) for page in pages]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads, CollectionWriter(
         folder, dim=DIM, storage="f16", name="pages", fields="document:keyword,page:integer", encoder=encoder.identity
     ) as writer:
-        for page, image, words in zip(pages, images, threads.map(read_words, images)):
+        for page, (image, words) in zip(pages, threads.map(draw_and_read, pages)):
             payload = {
                 "title": f"{page['document']}, page {page['page']}",
                 "document": page["document"],
                 "page": page["page"],
-                "image": data_url(image),
+                "image": image,
                 "grid": GRID,
             }
             writer.add(page["id"], encoder.encode(words), payload)
 
 
 def write_questions(path: pathlib.Path, pages: List[Dict[str, Any]]) -> int:
-    """Writes the questions that one of the pages answers. Returns how many they are."""
+    """Writes the bundled questions that at least one of `pages` answers. Returns the number of questions."""
     known = {page["id"] for page in pages}
     answers: Dict[str, List[str]] = {}
     for line in (DEMO / "qrels.tsv").read_text().splitlines():
@@ -89,8 +94,8 @@ def write_questions(path: pathlib.Path, pages: List[Dict[str, Any]]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=pathlib.Path, required=True, metavar="DIR", help="the collection's folder")
-    parser.add_argument("--documents", nargs="+", metavar="NAME", help="only these, such as volcano (default: all)")
-    parser.add_argument("--pages", type=int, default=5, metavar="N", help="of a document, 1 to 5 (default: 5)")
+    parser.add_argument("--documents", nargs="+", metavar="NAME", help="build only these documents, such as volcano (default: all)")
+    parser.add_argument("--pages", type=int, default=5, metavar="N", help="pages of each document, 1 to 5 (default: 5)")
     options = parser.parse_args()
     if not 1 <= options.pages <= 5:
         parser.error(f"--pages {options.pages}: must be 1 to 5")

@@ -1,10 +1,10 @@
-"""Encodes the image of a page as 1,030 vectors: the stand-in for a vision-language model.
+"""Encodes the image of a page as 1,030 vectors. It is a stand-in for a vision-language model.
 
 A model such as ColPali makes a vector for each of 32 x 32 patches of the image, and six more for the tokens of its
-prompt. The encoder of this file has the same output, and it also sees only the image. But it can only read. Tesseract
-finds the words and their boxes, and MiniLM, which encodes questions too, makes a vector of each word piece. A patch
-gets the vectors of the pieces that cover it. So a figure is found by its labels only, and a blank patch is a vector of
-zeros, which matches nothing.
+prompt. The output of this file's encoder has the same shape, and its only input is the image too. But it can only read
+text. Tesseract finds the words and their boxes, and MiniLM, which also encoded the questions, makes a vector of each
+word piece. The vector of a patch is the normalized sum of the vectors of the pieces that cover it. So a question finds
+a figure only by its labels. A blank patch has a vector of zeros, whose similarity with every token is 0.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import dataclasses
 import io
 import os
 import subprocess
+import unicodedata
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
@@ -28,7 +29,7 @@ DIM = 128
 GRID = {"rows": ROWS, "columns": COLUMNS, "first": 0}  # as a payload names it (docs/use/pages.md)
 
 _MAX_WORDS = 120  # The model reads 256 word pieces at a time.
-_MIN_COVERAGE = 0.05  # A word piece that covers less of a patch does not belong to it: it only touches its edge.
+_MIN_COVERAGE = 0.05  # A word piece that covers a smaller share of a patch does not count there: it only touches its edge.
 
 Matrix = Any  # numpy.ndarray, float32
 
@@ -39,7 +40,7 @@ class PageError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Word:
-    """A word on a page, and its box in shares of the page's width and height."""
+    """A word on a page, and its box. Sides are shares of the page's width or height, 0 to 1, from the top left."""
 
     text: str
     left: float
@@ -72,19 +73,19 @@ def read_words(page: Image.Image) -> List[Word]:
 
 
 class PageEncoder:
-    """MiniLM with the projection of demo/. Not safe for use by several threads at a time."""
+    """Encodes words with MiniLM and the projection of demo/. Only one thread at a time may use it."""
 
     def __init__(self) -> None:
         self._model = MiniLm(load_projection(find_projection()))
 
     @property
     def identity(self) -> Dict[str, Any]:
-        """Says which model encoded the words, as a collection stores it. Only it can encode questions."""
+        """Describes the model, in the form that a collection stores. Questions need the same model."""
         return self._model.info.as_json()
 
     def encode(self, words: List[Word]) -> Matrix:
-        """Returns the vectors of a page [NUM_VECTORS, DIM], each of length 1 or, for a patch without words, 0. Patches
-        come first, row by row."""
+        """Returns the vectors of a page, float32 [NUM_VECTORS, DIM]: first those of the patches, row by row. Each has
+        length 1, except that a patch without words has zeros."""
         parts = [words[begin : begin + _MAX_WORDS] for begin in range(0, max(1, len(words)), _MAX_WORDS)]
         encoded = self._model.encode([_text(part) for part in parts], DOCUMENT)
         sums = np.zeros((ROWS, COLUMNS, DIM), np.float32)
@@ -104,33 +105,39 @@ def _text(words: List[Word]) -> str:
 
 
 def _places(pieces: List[str], words: List[Word]) -> List[Any]:
-    """Returns the box (left, top, right, bottom) of each word piece: a share of its word's box. None for pieces that
-    are not in the text, such as [CLS]."""
-    text = _text(words).lower()
-    owners = [(word, letter) for word in words for letter in range(len(word.text) + 1)]  # 1 more for the space
+    """Returns the box (left, top, right, bottom) of each word piece: the part of its word's box that its letters take.
+    Returns None for a piece that is not in the text, such as [CLS]."""
+    letters = [(letter, word, idx) for word in words for idx, one in enumerate(f"{word.text} ") for letter in _plain(one)]
+    text = "".join(letter for letter, _, _ in letters)
     places: List[Any] = []
     position = 0
     for piece in pieces:
         core = piece[2:] if piece.startswith("##") else piece
         found = text.find(core, position)
-        if found < 0 or found >= len(owners):
+        if found < 0:
             places.append(None)
             continue
         position = found + len(core)
-        word, letter = owners[found]
+        _, word, idx = letters[found]
         letter_width = (word.right - word.left) / len(word.text)
-        left = word.left + letter * letter_width
+        left = word.left + idx * letter_width
         places.append((left, word.top, min(word.right, left + len(core) * letter_width), word.bottom))
     return places
 
 
+def _plain(letter: str) -> str:
+    """Returns a letter as MiniLM reads it: in lower case and without accents."""
+    return "".join(one for one in unicodedata.normalize("NFD", letter.lower()) if unicodedata.category(one) != "Mn")
+
+
 def _coverage(box: Tuple[float, float, float, float]) -> Matrix:
-    """Returns how much of each patch a box covers [ROWS, COLUMNS]: 0, or from _MIN_COVERAGE to 1."""
+    """Returns the share of each patch that a box covers, float32 [ROWS, COLUMNS]: 0, or _MIN_COVERAGE to 1."""
     left, top, right, bottom = box
     covered = np.outer(_overlap(top, bottom, ROWS), _overlap(left, right, COLUMNS))
     return np.where(covered < _MIN_COVERAGE, 0, covered)
 
 
 def _overlap(begin: float, end: float, parts: int) -> Matrix:
+    """Divides 0 to 1 into equal parts. Returns the share of each that lies between `begin` and `end`, float32 [parts]."""
     edges = np.arange(parts + 1) / parts
     return np.maximum(0, np.minimum(end, edges[1:]) - np.maximum(begin, edges[:-1])).astype(np.float32) * parts

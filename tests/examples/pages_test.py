@@ -25,7 +25,7 @@ use_package()
 
 import numpy as np  # noqa: E402
 import page_encoder  # noqa: E402
-from ask import patch  # noqa: E402
+from ask import matrix, patch  # noqa: E402
 from maxsim import Client  # noqa: E402
 from maxsim_encoder.encoder import Encoded  # noqa: E402
 from page_encoder import COLUMNS, GRID, NUM_VECTORS, PageEncoder, Word  # noqa: E402
@@ -55,8 +55,19 @@ class PagesTest(unittest.TestCase):
         # An answer has one page of each document.
         for answer in re.findall(r"(?:^  \d\. .*\n){3}", printed, re.MULTILINE):
             self.assertEqual(sorted(re.findall(r"\d\. (\w+), page", answer)), sorted(DOCUMENTS))
+        # Each answer names three words of its question, with their patches.
+        match = r"\S+ 0\.\d\d in row \d+, column \d+"
+        self.assertEqual(len(re.findall(rf"^     {match}; {match}; {match}$", printed, re.MULTILINE)), len(DOCUMENTS))
+
+    def test_a_word_of_the_question_matches_a_patch_of_that_word(self):
+        lines = (self.folder / "pages.questions.jsonl").read_text(encoding="utf-8").splitlines()
+        question = next(one for one in map(json.loads, lines) if "volcanoes" in one["tokens"])
+        with Client(self.server.address) as client:
+            [page] = client.rerank("pages", matrix(question["query"]), ["volcano-1"], alignments=True,
+                                   payloads=True)  # fmt: skip
+        row, _ = patch(page.payload["grid"], int(page.matches[question["tokens"].index("volcanoes")]))
         # "volcano" is in the first line of the text, between 125 and 155 of the page's 960 pixels.
-        self.assertRegex(printed, r"volcanoes 0\.\d\d in row (5|6), column \d+;")
+        self.assertIn(row, (5, 6))
 
     def test_payloads_name_the_page_its_image_and_the_grid(self):
         with Client(self.server.address) as client:
@@ -103,6 +114,12 @@ class EncoderTest(unittest.TestCase):
         begin = 2 * COLUMNS
         patches = {begin + 4: 1, begin + 5: 1, begin + 6: 1, begin + 7: 2}
         self.assertEqual(filled, {**patches, **{1024 + special: 0 for special in range(6)}})
+
+    def test_accents_do_not_move_the_pieces_after_them(self):
+        words = [Word("\u0130\u00c9t\u00e9", 0, 0, 4 / 32, 1 / 32), Word("t", 5 / 32, 0, 6 / 32, 1 / 32)]
+        rows = self.encode(["[CLS]", "iete", "t"], words)
+        filled = {int(row): int(rows[row].argmax()) for row in np.flatnonzero(np.abs(rows[:1024]).sum(1))}
+        self.assertEqual(filled, {0: 1, 1: 1, 2: 1, 3: 1, 5: 2})
 
     def test_pieces_that_share_a_patch_are_weighted_by_what_they_cover(self):
         words = [Word("a", 0, 0, 3 / 128, 1 / 32), Word("b", 3 / 128, 0, 1 / 32, 1 / 32)]
