@@ -4,9 +4,9 @@
     measure.py --bin build/release/bin --out pages.json
 
 By default it makes 172,808 pages of 768 vectors, d = 128: as many pages as the corpus with which a user of fast-plaid
-ran out of memory (lightonai/fast-plaid, update() CUDA OOMs when building a large index incrementally). The vectors are
-synthetic, because the corpus is not public, and never all in memory: a process makes a block of pages, passes them to
-CollectionWriter, and forgets them. If this process takes more than --memory-gib, the program ends with an error.
+ran out of memory (lightonai/fast-plaid, update() CUDA OOMs when building a large index incrementally). The corpus is
+not public, so the vectors are synthetic. They are never all in memory: a process makes a block of pages, passes them to
+CollectionWriter, and frees them. If this process takes more than --memory-gib, the program ends with an error.
 
 Needs NumPy, xxhash and grpcio. With PyTorch and a GPU, the GPU makes the vectors. The disk needs 20 GB.
 """
@@ -35,10 +35,10 @@ TOP_K = 10
 
 
 class ProcessMemory(Watcher):
-    """Finds the most memory that a process takes during a block, in bytes. `own` is what only the process can free:
-    its heap and its pinned memory. `resident` also counts the pages of mapped files, which the system drops when it
-    needs memory; a system that does not tell them apart counts them in `own` too. Calls `exceeded` once if `own` is
-    above `limit`."""
+    """Measures the peak memory of a process during a `with` block, in bytes. `own` is the memory that only the process
+    can free: its heap and its pinned memory. `resident` also counts mapped files, whose memory the system takes back
+    when it needs it. On a system that does not report the two apart, both are the same. Calls `exceeded` once, from the
+    watching thread, if `own` is above `limit` bytes."""
 
     def __init__(self, pid, limit=None, exceeded=None):
         super().__init__()
@@ -66,7 +66,7 @@ class ProcessMemory(Watcher):
 
 
 def build(options):
-    """Writes the collection, and a question about every n-th page. Prints times as JSON."""
+    """Writes the collection, and questions about --queries of its pages, evenly spread. Prints times as JSON."""
     maker = PageMaker(options.tokens, options.dim)
     block = max(1, (options.block_mib << 20) // (options.tokens * options.dim * 2))
     step = max(1, options.pages // options.queries)
@@ -90,7 +90,8 @@ def build(options):
 
 
 def build_in_a_process(options):
-    """Runs build() in a process of its own. Returns its times, and the most memory that it took."""
+    """Runs build() in a process of its own. Returns its times and its peak memory in bytes. SystemExit: it failed, or it
+    took more than --memory-gib and was killed."""
     command = [sys.executable, "-B", __file__, "--build", *sys.argv[1:], "--collection", str(options.collection),
                "--questions", str(options.questions)]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -105,13 +106,14 @@ def build_in_a_process(options):
 
 
 def sizes(folder):
-    """Returns the bytes of the collection's files."""
+    """Returns the number of shards, and the bytes of the shards and of their codes."""
     shards = json.loads((folder / "collection.json").read_text())["shards"]
     codes = sum(entry["num_bytes"] for shard in shards for entry in shard.get("codes", []))
     return {"shards": len(shards), "shard_bytes": sum(shard["num_bytes"] for shard in shards), "code_bytes": codes}
 
 
 def request(vectors, refined):
+    """Returns a search of the whole collection that scores `refined` pages exactly (0: the server chooses)."""
     message = rerank_pb2.RerankRequest(collection=NAME, top_k=TOP_K)
     message.candidates.whole_collection.SetInParent()
     message.refinement.documents = refined
@@ -120,7 +122,8 @@ def request(vectors, refined):
 
 
 def compare(client, options, vectors, pages):
-    """Asks some questions with a scan of the codes and by scoring every page, and compares the answers."""
+    """Asks the first --compare questions twice: with a scan of the codes, and by scoring every page. Compares the
+    answers."""
     found, first, proven, same_scores = [], 0, 0, True
     for query, page in zip(vectors[: options.compare], pages):
         scanned = client.reranker.Rerank(request(query, options.refined)).results[0]
@@ -172,11 +175,11 @@ def parse():
     parser.add_argument("--planes", type=int, choices=(1, 2, 4), default=1, help="planes of codes (default: 1)")
     parser.add_argument("--shard-gib", type=int, default=32, help="largest size of a shard (default: 32)")
     parser.add_argument("--memory-gib", type=int, default=24, help="host memory that the build may take (default: 24)")
-    parser.add_argument("--block-mib", type=int, default=64, help="vectors that are made at a time (default: 64)")
+    parser.add_argument("--block-mib", type=int, default=64, help="size of a block of vectors in F16 (default: 64)")
     parser.add_argument("--residency", choices=("auto", "gpu", "host", "disk"), default="auto",
                         help="where the vectors are while they are searched (default: auto)")  # fmt: skip
     parser.add_argument("--queries", type=int, default=100, help="questions, each about another page (default: 100)")
-    parser.add_argument("--compare", type=int, default=20, help="of these, how many are compared with exact answers")
+    parser.add_argument("--compare", type=int, default=20, help="questions whose answers are compared with exact ones (default: 20)")
     parser.add_argument("--refined", type=int, default=0,
                         help="pages that a search scores exactly (default: 0, as many as the server chooses)")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=3, help="how often each question is timed (default: 3)")

@@ -1,7 +1,8 @@
 """Makes synthetic vectors of pages, block by block: on a GPU if PyTorch has one, otherwise with NumPy.
 
-A page consists of regions of 16 patches. All patches of a region point in about the direction of one of 16,384 topics,
-as neighbouring patches of a real page resemble each other, and pages with a topic in common resemble each other too.
+A page consists of regions of 16 patches. Each region has one of 16,384 topics, and the vectors of its patches are the
+topic's vector with noise. So neighbouring patches resemble each other, as on a real page, and so do pages that have a
+topic in common.
 """
 
 import numpy as np
@@ -23,7 +24,8 @@ def _gpu():
 
 
 class PageMaker:
-    """Makes the pages of one collection. Pages depend on the generator, which `device` names: NumPy or the GPU."""
+    """Makes the pages of one collection. `device` says what makes the random numbers, "NumPy" or the GPU's name: the
+    pages of the two differ."""
 
     def __init__(self, tokens, dim):
         self._tokens, self._dim = tokens, dim
@@ -36,8 +38,8 @@ class PageMaker:
             self._topics = self._torch.from_numpy(self._topics).cuda()
 
     def block(self, number, count):
-        """Returns the vectors of `count` pages, float16 [count, tokens, dim], each of length 1. Blocks with different
-        numbers have different pages."""
+        """Returns the vectors of `count` pages, float16 [count, tokens, dim], each of length 1. The same number
+        and count give the same pages; another number gives others."""
         chooser = np.random.default_rng([SEED, number])
         chosen = chooser.integers(TOPICS, size=(count, -(-self._tokens // REGION)))
         chosen = np.repeat(chosen, REGION, axis=1)[:, : self._tokens]
@@ -56,7 +58,8 @@ class PageMaker:
 
 
 def question(page, number):
-    """Returns a question about a page [tokens, dim]: some of its vectors with noise, float16 [QUESTION_TOKENS, dim]."""
+    """Returns a question about a page: some of its vectors with noise, float16 [QUESTION_TOKENS, dim]. `page` has its
+    vectors, [tokens, dim]. `number` is the seed of the choice and of the noise."""
     chooser = np.random.default_rng([SEED, 1 << 40, number])
     rows = page[chooser.integers(len(page), size=QUESTION_TOKENS)].astype(np.float32)
     rows += chooser.standard_normal(rows.shape, np.float32) * (QUESTION_NOISE / np.sqrt(page.shape[1]))
