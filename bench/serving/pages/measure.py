@@ -97,7 +97,10 @@ def build_in_a_process(options):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     limit = options.memory_gib << 30
     with ProcessMemory(process.pid, limit, process.kill) as memory:
-        printed, _ = process.communicate()
+        try:
+            printed, _ = process.communicate()
+        finally:
+            process.kill()  # without effect if it has ended
     if memory.own > limit:
         raise SystemExit(f"--memory-gib {options.memory_gib}: the build took {memory.own:,} bytes, more than {limit:,}")
     if process.returncode != 0:
@@ -183,7 +186,7 @@ def parse():
     parser.add_argument("--refined", type=int, default=0,
                         help="pages that a search scores exactly (default: 0, as many as the server chooses)")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=3, help="how often each question is timed (default: 3)")
-    parser.add_argument("--work", type=pathlib.Path, help="folder for the collection (default: the system's)")
+    parser.add_argument("--work", type=pathlib.Path, help="folder for the collection, on a disk (default: the system's temporary folder)")
     parser.add_argument("--build", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--collection", type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("--questions", type=pathlib.Path, help=argparse.SUPPRESS)
@@ -191,6 +194,8 @@ def parse():
     for name in ("pages", "tokens", "shard_gib", "memory_gib", "block_mib", "queries", "compare", "rounds"):
         if getattr(options, name) < 1:
             parser.error(f"--{name.replace('_', '-')} {getattr(options, name)}: must be 1 or more")
+    if options.work is not None and not options.work.is_dir():
+        parser.error(f"--work {options.work}: is not a folder")
     options.queries = min(options.queries, options.pages)
     return options
 

@@ -71,6 +71,12 @@ class PagesBenchTest(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "MiB of the disk"):
             self.run_bench("--pages", 10**12)
 
+    def test_a_missing_work_folder_is_refused(self):
+        missing, errors = self.folder / "missing", io.StringIO()
+        with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit):
+            self.run_bench("--work", missing)
+        self.assertIn(f"--work {missing}: is not a folder", errors.getvalue())
+
     def test_memory_that_a_process_frees_counts(self):
         code = "import time; data = bytearray(b'1') * (150 << 20); del data; print(flush=True); time.sleep(60)"
         process = measure.subprocess.Popen([sys.executable, "-c", code], stdout=-1)
