@@ -18,7 +18,8 @@ COLOURS = 16  # of the PNG's palette
 
 
 def draw_page(title: str, text: str, number: int) -> Image.Image:
-    """Returns the page as an RGB image of WIDTH x HEIGHT. A text of more than about 150 words runs into the chart."""
+    """Returns the page as an RGB image of WIDTH x HEIGHT. The chart of a text with more than about 150 words
+    does not fit on the page."""
     page = Image.new("RGB", (WIDTH, HEIGHT), PAPER)
     pen = ImageDraw.Draw(page)
     y = _write(pen, title, MARGIN, 34, TITLE_SIZE)
@@ -45,7 +46,7 @@ def _write(pen: ImageDraw.ImageDraw, text: str, y: int, letters: int, size: int)
 
 
 def _draw_chart(pen: ImageDraw.ImageDraw, text: str, y: int) -> None:
-    """Draws a bar for each of the text's longest words, as long as the word has letters."""
+    """Draws a bar for each of the text's four longest words. Its length is the number of the word's letters."""
     font = ImageFont.load_default(LABEL_SIZE)
     longest: List[Tuple[int, str]] = sorted({(-len(word), word.lower()) for word in re.findall("[A-Za-z]+", text)})[:4]
     for row, (size, word) in enumerate(longest):

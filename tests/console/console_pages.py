@@ -83,7 +83,7 @@ class PageChecks:
         images = [None, 7, "", "page.png", "/console/icon.svg", f"{self.driver.current_url}console/icon.svg",
                   "http://127.0.0.1:9/x.png", "data:image/svg+xml;base64,PHN2Zy8+", "data:text/html;base64,PGI+", "javascript:1",
                   small.replace("png", "gif", 1), small.replace("png", "jpeg", 1), small.replace(";base64", "", 1), small + "\n",
-                  small[:60], png_url(0, 5), "data:image/jpeg;base64,/9j/4A==", png_url(2, 2, padding=1_125_000),
+                  small[:60], png_url(0, 5), "data:image/jpeg;base64,/9j/4A==", png_url(2, 2, padding=787_000),
                   png_url(4097, 4096), png_url(16385, 1), png_url(1, 16385)]  # fmt: skip
         script = """
             const [grids, images, done] = arguments;

@@ -1,5 +1,5 @@
-// Decodes the image that a payload holds. Payloads come from anywhere: this accepts only a PNG or JPEG inside the payload,
-// of limited size, and makes pixels of it. Nothing is fetched, and no element of the page gets an address.
+// Decodes the image in a payload. Payloads are not trusted, so an image must be a PNG or JPEG inside the payload, with a
+// limited number of pixels. Nothing is fetched, and no element of the page gets an address from a payload.
 
 const MAX_LETTERS = 1 << 20; // of the data: URL, as of a payload
 const MAX_PIXELS = 1 << 24; // 64 MiB when decoded
@@ -35,7 +35,7 @@ function jpegSize(view) {
   return null;
 }
 
-// Resolves to an ImageBitmap, or to null if the value is not such an image.
+// Resolves to an ImageBitmap, or to null if the value is no such image or too large.
 export async function decodeImage(url) {
   if (typeof url !== "string" || url.length > MAX_LETTERS) return null;
   const parts = DATA_URL.exec(url);
@@ -43,7 +43,7 @@ export async function decodeImage(url) {
   try {
     const bytes = Uint8Array.from(atob(parts[2]), (letter) => letter.charCodeAt(0));
     const view = new DataView(bytes.buffer);
-    // The file's header says how much memory its pixels will take.
+    // A small file can have very many pixels, so this reads their number from the header before anything is decoded.
     const size = parts[1] === "png" ? pngSize(view) : jpegSize(view);
     if (size === null || Math.min(...size) < 1 || Math.max(...size) > MAX_SIDE || size[0] * size[1] > MAX_PIXELS) return null;
     return await createImageBitmap(new Blob([bytes], { type: `image/${parts[1]}` }));

@@ -1,6 +1,7 @@
-// What the heat maps of texts and of pages compute from similarities: rows of query tokens, columns of document vectors.
+// Functions that the heat maps of texts and of pages share. `rows` are similarities: one row per query token, and in it one
+// number per document vector.
 
-// Similarities below the median say little: the scale runs from there to the largest.
+// Returns the scale of the colours, {low, high}: from the median to the largest similarity. Smaller similarities say little.
 export function scaleOf(rows) {
   const sorted = rows.flat().sort((a, b) => a - b);
   const low = sorted[Math.floor(sorted.length / 2)];
@@ -8,7 +9,7 @@ export function scaleOf(rows) {
   return { low, high: high > low ? high : low + 1 };
 }
 
-// Returns how strongly to colour a similarity, 0 to 1.
+// Returns how strongly to colour a similarity: 0 (not at all) to 1.
 export function levelOf(value, scale) {
   const level = (value - scale.low) / (scale.high - scale.low);
   return Math.min(1, Math.max(0, level)) ** 1.3;
@@ -21,8 +22,8 @@ export function bestOf(row) {
   return best;
 }
 
-// Returns how much each column adds to the score, as shares of the largest such sum. `best` has the best column of each
-// row.
+// Returns what each column adds to the score, divided by the largest of these sums: 0 to 1. `best` has the best column of
+// each row.
 export function sharesOf(rows, best, num_columns) {
   const sums = new Array(num_columns).fill(0);
   best.forEach((j, i) => {
