@@ -28,6 +28,14 @@ class ObjectsTest(ChartTest):
                 with self.subTest(kind=one["kind"], name=one["metadata"]["name"], version=version):
                     kubernetes_validate.validate(one, version, strict=True)
 
+    def test_kubernetes_takes_every_object_of_the_plain_manifests(self):
+        objects = [one for path in sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml")) for one in chart.documents(path.read_text())]
+        self.assertEqual({one["kind"] for one in objects} & {"Deployment", "StatefulSet"}, {"Deployment", "StatefulSet"})
+        for one in objects:
+            for version in KUBERNETES if one["kind"] not in CUSTOM else ():
+                with self.subTest(kind=one["kind"], name=one["metadata"]["name"], version=version):
+                    kubernetes_validate.validate(one, version, strict=True)
+
     def test_helm_lint_finds_nothing(self):
         for name in NAMES:
             done = chart.run("lint", "--strict", self.chart, "-f", VALUES / f"{name}.yaml")
@@ -270,6 +278,17 @@ class ValuesTest(ChartTest):
         alone = self.rendered("one_group").of("NetworkPolicy")
         self.assertEqual(alone[0]["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"], {"maxsim-client": "true"})
         self.assertEqual(alone[0]["spec"]["egress"], [])
+
+    def test_one_plain_server_has_no_partition_and_no_router_and_clients_reach_it_directly(self):
+        release = self.rendered("one_server")
+        self.assertEqual(set(release.workloads()), {"rel-maxsim-g0"})
+        self.assertEqual(release.workloads()["rel-maxsim-g0"]["spec"]["replicas"], 1)
+        config = release.config("rel-maxsim-g0")
+        self.assertEqual(config["collections"], [{"name": "docs", "path": "/collections/docs"}])
+        self.assertEqual(config.keys() & {"cluster", "live", "nats"}, set())
+        self.assertEqual(release.pods_of(release.get("Service", "rel-maxsim")["spec"]["selector"]), {"rel-maxsim-g0"})
+        on_cpu = self.rendered("one_server", "--set", "groups.gpu.count=0,image.tag=cpu")
+        self.assertEqual(server(on_cpu.workloads()["rel-maxsim-g0"])["image"], "maxsim:cpu")
 
     def test_the_charts_version_is_that_of_the_programs(self):
         version = re.search(r"project\(maxsim VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
