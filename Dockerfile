@@ -3,17 +3,25 @@
 #   with CUDA (default):  docker build -t maxsim .
 #   CPU only:             docker build -t maxsim:cpu --build-arg CUDA=OFF \
 #                           --build-arg BUILD_BASE=debian:12 --build-arg RUNTIME_BASE=debian:12-slim .
+#   of programs that scripts/packages/make-image-programs.sh has collected, without compiling them again:
+#                         docker build -t maxsim --build-context programs=build/image ...
 #
-# BUILD_BASE is a Debian or an Ubuntu; RUNTIME_BASE any image with bash and a glibc at least as new as BUILD_BASE's. The
-# CUDA runtime is linked in and the driver comes from the host (NVIDIA Container Toolkit), so that the runtime needs no
-# CUDA library.
+# BUILD_BASE is a Debian or an Ubuntu; RUNTIME_BASE too, with a glibc at least as new as that of the distribution that the
+# programs were built on. The CUDA runtime is linked in and the driver comes from the host (NVIDIA Container Toolkit), so
+# that the runtime needs no CUDA library. Every stage runs on the platform of the image (--platform), so that nothing is
+# compiled for another one: an arm64 image is built on an arm64 machine, or on another one under the builder's emulation.
 ARG BUILD_BASE=nvidia/cuda:13.0.1-devel-ubuntu24.04
 ARG RUNTIME_BASE=nvidia/cuda:13.0.1-base-ubuntu24.04
 
-FROM ${BUILD_BASE} AS build
+FROM ${RUNTIME_BASE} AS base
+
+FROM ${BUILD_BASE} AS tools
 WORKDIR /src
 COPY deploy/apt-packages.txt deploy/
 COPY scripts/setup.sh scripts/
+RUN scripts/setup.sh image && rm -rf /var/lib/apt/lists/*
+
+FROM tools AS build
 RUN scripts/setup.sh build bundle && rm -rf /var/lib/apt/lists/*
 COPY . .
 # ON, OFF or AUTO. ON fails where BUILD_BASE has no nvcc, so that no image lacks its GPU code unnoticed.
@@ -23,9 +31,21 @@ ARG JOBS=""
 RUN cmake --preset release -DMAXSIM_CUDA=${CUDA} -DMAXSIM_TESTS=OFF -DMAXSIM_BENCHMARKS=OFF \
       -DMAXSIM_COMMIT=${COMMIT} \
  && cmake --build --preset release ${JOBS:+-j ${JOBS}} --target maxsimd maxsimctl maxsim-shard maxsim-loadtest \
- && scripts/bundle.sh --programs-only build/release build/bundle
+ && scripts/packages/make-image-programs.sh build/release build/image
 
-FROM ${RUNTIME_BASE}
+# The programs with their libraries, licences and list of parts. A folder given as --build-context programs=FOLDER takes
+# this stage's place, and then the builder skips the stage before it.
+FROM scratch AS programs
+COPY --from=build /src/build/image /
+
+# What the image is made of: the programs' list, with the packages of the base.
+FROM tools AS sbom
+COPY scripts/packages/licences.py scripts/packages/sbom.py scripts/packages/
+COPY --from=base /usr/lib/os-release /var/lib/dpkg/status /base/
+COPY --from=programs /sbom.json /programs/
+RUN scripts/packages/sbom.py image /programs/sbom.json /base/os-release /base/status /sbom.json
+
+FROM base
 ARG COMMIT=unknown
 LABEL org.opencontainers.image.title="maxsimd" \
       org.opencontainers.image.description="Exact MaxSim rerank service for late-interaction retrieval" \
@@ -35,9 +55,11 @@ LABEL org.opencontainers.image.title="maxsimd" \
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     PATH=/opt/maxsim/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-COPY --from=build /src/build/bundle/bin /opt/maxsim/bin
-COPY --from=build /src/build/bundle/lib /opt/maxsim/lib
-COPY --from=build /src/LICENSE /opt/maxsim/LICENSE
+COPY --from=programs /bin /opt/maxsim/bin
+COPY --from=programs /lib /opt/maxsim/lib
+COPY --from=programs /licences /opt/maxsim/licences
+COPY --from=programs /LICENSE /opt/maxsim/LICENSE
+COPY --from=sbom /sbom.json /opt/maxsim/sbom.json
 COPY deploy/docker/maxsimd.yaml /etc/maxsim/maxsimd.yaml
 COPY deploy/docker/healthcheck /opt/maxsim/healthcheck
 # Collections are read from /collections (a volume, which may be read-only). The server writes only to the folders of

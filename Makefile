@@ -30,7 +30,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench test-integrations bundle wheels \
-        deb docker format check reference fuzz explore ci clean
+        deb docker image-programs try-image format check reference fuzz explore ci clean
 
 help: ## This list
 	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0]'
@@ -104,6 +104,15 @@ deb: programs ## A Debian package of the four programs in build/deb, for the dis
 # reuse the layer that compiles.
 docker: ## Build the image maxsim:latest (with CUDA; CUDA=0 for the CPU image)
 	@scripts/docker-build.sh $(CUDA) $(if $(filter-out file,$(origin JOBS)),--build-arg JOBS=$(JOBS))
+
+image-programs: programs ## The programs with libraries, licences and list of parts in build/image, as the image has them
+	@scripts/setup.sh bundle image
+	@scripts/packages/make-image-programs.sh $(BUILD) build/image
+
+# Needs root, because it mounts the image's root file system.
+try-image: image-programs ## Build the CPU image of these programs without a daemon, start it and ask it (root)
+	@scripts/setup.sh try-image
+	@tests/packages/try-image.sh build/image
 
 format: ## Format every source file
 	@scripts/setup.sh check

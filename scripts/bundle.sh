@@ -11,10 +11,10 @@
 #   lib/    every shared library but glibc's and the driver's
 #   tests/  the test programs     demo/ config/ ...   the files that they read     run-tests.sh   runs the tests
 #
-# --programs-only makes only BUNDLE_FOLDER/bin and lib, with the four programs and without tests and data (for the
-# image). --manylinux does the same for a wheel (scripts/packages/make-wheels.sh). It also leaves out libstdc++ and
-# libgcc, which every manylinux platform has, and searches BUNDLE_FOLDER/lib before LD_LIBRARY_PATH.
-# BUNDLE_FOLDER/libraries.list has the paths of the libraries that it copied.
+# --programs-only makes only BUNDLE_FOLDER/bin and lib, with the four programs and without tests and data, for the image
+# (scripts/packages/make-image-programs.sh). BUNDLE_FOLDER/libraries.list has the paths of the libraries that it copied.
+# --manylinux does the same for a wheel (scripts/packages/make-wheels.sh). It also leaves out libstdc++ and libgcc, which
+# every manylinux platform has, and searches BUNDLE_FOLDER/lib before LD_LIBRARY_PATH.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -91,7 +91,7 @@ while read -r path; do
   echo "$path"
 done <"$staging/closure" >"$staging/libraries.list"
 rm "$staging/closure"
-[ $manylinux = 1 ] || rm "$staging/libraries.list"
+[ $programs_only = 1 ] || rm "$staging/libraries.list"
 chmod u+w "$staging"/lib/*
 
 mapfile -t libraries < <(find "$staging/lib" -type f)

@@ -2,6 +2,8 @@
 # Builds the image maxsim:latest, or with 0 the CPU image maxsim:cpu, with docker, podman or buildah.
 #
 #   scripts/docker-build.sh [auto|1|0] [BUILD OPTION...]
+#
+# Takes the first of these programs that is installed, or the one that BUILDER names.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,10 +18,20 @@ case "$cuda" in
     exit 1
     ;;
 esac
-if command -v docker >/dev/null; then exec docker build "${options[@]}" "$@" .; fi
-# Their own format, OCI, has no health check.
-for tool in podman buildah; do
-  if command -v "$tool" >/dev/null; then exec "$tool" build --format docker "${options[@]}" "$@" .; fi
+builder=
+for tool in ${BUILDER:-docker podman buildah}; do
+  if command -v "$tool" >/dev/null; then
+    builder=$tool
+    break
+  fi
 done
-echo "docker-build: docker, podman or buildah is needed" >&2
-exit 1
+# The format of podman and buildah is OCI by default, which has no health check.
+case "$builder" in
+  "")
+    echo "docker-build: ${BUILDER:-docker, podman or buildah} is needed" >&2
+    exit 1
+    ;;
+  docker) ;;
+  *) options+=(--format docker) ;;
+esac
+exec "$builder" build "${options[@]}" "$@" .

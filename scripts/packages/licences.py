@@ -2,9 +2,9 @@
 """The licences of what the programs hold that is not maxsim's: bundled libraries, headers and the CUDA runtime that are
 compiled in. For the packages that scripts/packages builds, on a Debian or an Ubuntu.
 
-  scripts/packages/licences.py BUILD_FOLDER TARGET_FOLDER
+  scripts/packages/licences.py BUILD_FOLDER TARGET_FOLDER [LIBRARY...]
 
-writes those of what is compiled in, for a package without libraries.
+writes those of what is compiled in and of the libraries, which are paths on this machine.
 """
 
 import pathlib
@@ -111,9 +111,9 @@ def collect(build, libraries, target):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1].startswith("-"):
+    if len(sys.argv) < 3 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     try:
-        collect(sys.argv[1], [], sys.argv[2])
+        collect(sys.argv[1], sys.argv[3:], sys.argv[2])
     except NoLicence as problem:
         sys.exit(f"licences: {problem}")

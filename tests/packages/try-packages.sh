@@ -17,16 +17,13 @@ die() {
   exit 1
 }
 [ "$(id -u)" = 0 ] || die "debootstrap and chroot need root"
-command -v debootstrap >/dev/null || die "debootstrap is not installed"
 # Runs in its own mount namespace, so that the kernel removes the mounts with the last process, however it ends.
 if [ "${MAXSIM_TRY_UNSHARED:-}" != 1 ]; then
   exec env MAXSIM_TRY_UNSHARED=1 unshare --mount --propagation private --fork "${BASH_SOURCE[0]}" "$@"
 fi
 
 suite=${SUITE:-bookworm}
-mirror=${MIRROR:-http://deb.debian.org/debian}
 folder=$PWD/build/try-packages
-read -ra options <<<"${DEBOOTSTRAP_OPTIONS:-}"
 shopt -s nullglob
 wheels=(build/wheels/maxsim_server-*.whl)
 debs=(build/deb/maxsim-server_*.deb)
@@ -43,15 +40,10 @@ enter() {
 # new_root NAME: makes a fresh root file system, with /proc, /sys and /dev of this machine, the demo's vectors and
 # trial.sh.
 new_root() {
-  local root=$folder/$1
-  if ! [ -d "$folder/base-$suite" ]; then
-    rm -rf "$folder/base.new"
-    debootstrap --variant=minbase --include=ca-certificates "${options[@]}" "$suite" "$folder/base.new" "$mirror" \
-      >"$folder/debootstrap.log" || { tail -20 "$folder/debootstrap.log" >&2; die "debootstrap failed"; }
-    mv "$folder/base.new" "$folder/base-$suite"
-  fi
+  local root=$folder/$1 base
+  base=$(tests/packages/debian-base.sh "$folder")
   rm -rf --one-file-system "$root"
-  cp -a "$folder/base-$suite" "$root"
+  cp -a "$base" "$root"
   mount -t proc proc "$root/proc"
   mount -t sysfs -o ro sysfs "$root/sys"
   mount --rbind /dev "$root/dev"
