@@ -4,7 +4,10 @@ refer to each other correctly. helm_config_test.py tests the files of configurat
 python helm_test.py         in an environment with the packages of deploy.txt
 """
 
+import os
 import re
+import subprocess
+import tempfile
 import unittest
 
 import kubernetes_validate
@@ -289,6 +292,23 @@ class ValuesTest(ChartTest):
         self.assertEqual(release.pods_of(release.get("Service", "rel-maxsim")["spec"]["selector"]), {"rel-maxsim-g0"})
         on_cpu = self.rendered("one_server", "--set", "groups.gpu.count=0,image.tag=cpu")
         self.assertEqual(server(on_cpu.workloads()["rel-maxsim-g0"])["image"], "maxsim:cpu")
+
+    def test_a_packed_chart_names_the_image_of_its_release(self):
+        with tempfile.TemporaryDirectory(prefix="maxsim-chart-") as folder:
+            def pack(repository, tag):
+                script = ROOT / "scripts" / "packages" / "make-chart.sh"
+                return subprocess.run([script, folder, repository, tag], capture_output=True, text=True,
+                                      env={**os.environ, "HELM": chart.helm()})
+
+            done = pack("registry.example:5000/acme/maxsim", "1.2.3")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            packed = Rendered(done.stdout.strip())
+            images = {server(one)["image"] for one in packed.workloads().values()}
+            self.assertEqual(images, {"registry.example:5000/acme/maxsim:1.2.3"})
+            for arguments, named in ((("two words", "1"), "'two words'"), (("maxsim", "a|b"), "'a|b'")):
+                done = pack(*arguments)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(named, done.stderr)
 
     def test_the_charts_version_is_that_of_the_programs(self):
         version = re.search(r"project\(maxsim VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
