@@ -1,5 +1,5 @@
 """Tests the workflow that publishes a release: it is valid by GitHub's schema, its shell commands parse, it calls scripts
-and make targets that are there, and it names neither a registry nor an action without a version.
+and make targets that are there, and it names no registry, and each action by its commit.
 
 python release_test.py          in an environment with the packages of release.txt
 """
@@ -40,11 +40,12 @@ class ReleaseTest(unittest.TestCase):
             wrong.flush()
             self.assertNotEqual(check_schema(wrong.name).returncode, 0)
 
-    def test_every_action_has_a_version(self):
-        used = [step["uses"] for step in self.steps if "uses" in step]
+    def test_every_action_is_named_by_its_commit_and_version(self):
+        used = re.findall(r"^ +(?:- )?uses: (.*)$", self.text, re.MULTILINE)
+        self.assertEqual(len(used), sum("uses" in step for step in self.steps))
         self.assertGreaterEqual(len(used), 4)
         for action in used:
-            self.assertRegex(action, r"^[\w-]+/[\w-]+@v\d+\.\d+\.\d+$")
+            self.assertRegex(action, r"^[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
 
     def test_every_command_parses_and_calls_scripts_and_targets_that_are_there(self):
         targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -69,20 +70,26 @@ class ReleaseTest(unittest.TestCase):
         self.assertEqual(re.findall(r"\b[\w-]+\.(?:io|com|org|dev|net)\b", without_images), [])
         self.assertEqual(set(re.findall(r"vars\.(\w+)", self.text)), {"REGISTRY", "BASE_REGISTRY"})
 
-    def test_only_the_job_that_a_person_can_hold_back_has_secrets_and_may_write(self):
+    def test_only_steps_of_the_job_that_needs_approval_have_secrets(self):
         build, publish = self.jobs["build"], self.jobs["publish"]
         self.assertNotIn("secrets.", yaml.safe_dump(build))
         self.assertNotIn("permissions", build)
         self.assertEqual(yaml.safe_load(self.text)["permissions"], {"contents": "read"})
         self.assertEqual((publish["needs"], publish["environment"]), ("build", "release"))
-        self.assertEqual(publish["if"], "github.ref_type == 'tag'")
+        # A run that is started by hand may be started for a tag too, and publishes nothing even then.
+        self.assertEqual(publish["if"], "github.event_name == 'push'")
+        # The environment of a job or of an action would give the secrets to programs that do not need them.
+        with_secrets = [step for step in publish["steps"] if "secrets." in yaml.safe_dump(step)]
+        self.assertTrue(with_secrets)
+        self.assertNotIn("secrets.", yaml.safe_dump({key: value for key, value in publish.items() if key != "steps"}))
+        self.assertEqual([step["name"] for step in with_secrets if "uses" in step or "secrets." in step["run"]], [])
 
     def test_the_page_for_releasers_names_every_variable_and_secret(self):
         page = (ROOT / "docs" / "internals" / "releasing.md").read_text()
         for name in re.findall(r"(?:vars|secrets)\.(\w+)", self.text):
             self.assertIn(f"`{name}`", page)
 
-    def test_nothing_is_published_before_it_is_signed(self):
+    def test_files_are_published_only_after_their_checksums_are_signed(self):
         names = [step.get("name", "") for step in self.jobs["publish"]["steps"]]
         signed = max(index for index, name in enumerate(names) if name.startswith("Sign "))
         for name in ("Publish the Python packages", "Make the release's page"):
