@@ -11,8 +11,9 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from buildah_fixture import BuildahTest
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -21,13 +22,14 @@ SCRIPTS = ROOT / "scripts" / "packages"
 BASE_PACKAGES = ("bash", "libc6", "libtinfo6")
 BASE = "localhost/base:latest"
 IMAGE = "localhost/maxsim:cpu"
-STORAGE = '[storage]\ndriver = "vfs"\ngraphroot = "{folder}/images"\nrunroot = "{folder}/run"\n'
 
 
 def mounts():
-    """Returns whether this process may mount file systems and make networks of its own."""
+    """Returns whether this process may do what image_trial.py does: mount, make networks of its own, and change to the
+    image's user. Root of a container or of a user namespace often may not."""
+    namespaces = ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc"]
     try:
-        command = ["unshare", "--mount", "--net", "--pid", "--fork", "true"]
+        command = [*namespaces, "chroot", "--userspec=10001:10001", "/", "true"]
         return os.geteuid() == 0 and subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
     except FileNotFoundError:
         return False
@@ -53,43 +55,23 @@ def make_base(root):
         subprocess.run(["dpkg-query", "--status", *BASE_PACKAGES], check=True, stdout=status)
 
 
-@unittest.skipUnless(mounts(), "needs root: the image's root file system is mounted")
-class ImageTest(unittest.TestCase):
+@unittest.skipUnless(mounts(), "needs root, with the right to mount and to change to other users")
+class ImageTest(BuildahTest):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory(prefix="maxsim-image-")
-        cls.addClassCleanup(temporary.cleanup)
-        folder = cls.folder = pathlib.Path(temporary.name)
-        (folder / "storage.conf").write_text(STORAGE.format(folder=folder))
-        cls.environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"), "BUILDER": "buildah",
-                           "BUILDAH_ISOLATION": "chroot"}
+        super().setUpClass()
+        folder = cls.folder
         cls.output(SCRIPTS / "make-image-programs.sh", BUILD, folder / "programs")
         base, sbom = folder / "base", folder / "sbom"
         make_base(base)
         sbom.mkdir()
         cls.output(sys.executable, "-B", SCRIPTS / "sbom.py", "image", folder / "programs/sbom.json",
                    base / "usr/lib/os-release", base / "var/lib/dpkg/status", sbom / "sbom.json")
-        cls.commit(cls.output("buildah", "from", "scratch"), BASE, add=base)
+        cls.commit("scratch", BASE, add=base)
         # The two folders take the place of the stages that would compile the programs and install Python.
         contexts = [f"--build-context={name}={folder / name}" for name in ("programs", "sbom")]
         cls.output(ROOT / "scripts" / "docker-build.sh", "0", "--pull-never", *contexts, f"--build-arg=BUILD_BASE={BASE}",
                    f"--build-arg=RUNTIME_BASE={BASE}")
-
-    @classmethod
-    def output(cls, *command):
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=cls.environment)
-        if done.returncode != 0:
-            raise AssertionError(f"{command} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
-        return done.stdout.strip()
-
-    @classmethod
-    def commit(cls, container, image, add=None, **config):
-        """Adds a folder to a container, sets values of its configuration, and makes an image of it."""
-        if add:
-            cls.output("buildah", "add", "--quiet", container, add, "/")
-        if config:
-            cls.output("buildah", "config", *(f"--{key}={value}" for key, value in config.items()), container)
-        cls.output("buildah", "commit", "--quiet", "--rm", "--format", "docker", container, image)
 
     def try_image(self, *arguments):
         command = [sys.executable, "-B", HERE / "image_trial.py", *arguments]
@@ -106,14 +88,14 @@ class ImageTest(unittest.TestCase):
         self.assertIn("over the limit of 20 MB", done.stderr)
 
     def test_an_image_whose_user_is_root_is_refused(self):
-        self.commit(self.output("buildah", "from", "--pull-never", IMAGE), "localhost/root:latest", user="0:0")
+        self.commit(IMAGE, "localhost/root:latest", user="0:0")
         done = self.try_image("localhost/root:latest")
         self.assertNotEqual(done.returncode, 0, done.stdout)
         self.assertIn("the user is '0:0'", done.stderr)
 
     def test_an_image_whose_health_check_passes_without_a_server_is_refused(self):
         name = "localhost/healthy:latest"
-        self.commit(self.output("buildah", "from", "--pull-never", IMAGE), name, healthcheck="CMD /bin/bash --version")
+        self.commit(IMAGE, name, healthcheck="CMD /bin/bash --version")
         done = self.try_image(name)
         self.assertNotEqual(done.returncode, 0, done.stdout)
         self.assertIn("passes without a server", done.stderr)

@@ -1,20 +1,18 @@
-"""Tests that scripts/packages/publish-images.sh gives every image of a release its names in a registry, with a real
-registry on this machine and images without content.
+"""Tests that scripts/packages/publish-images.sh gives every image of a release its names in a registry, with a registry in
+this process and images without content.
 
 python publish_images_test.py         as root
 """
 
-import contextlib
 import json
 import os
 import pathlib
-import socket
 import subprocess
-import tempfile
-import time
 import unittest
-import urllib.error
 import urllib.request
+
+from buildah_fixture import BuildahTest
+from registry_fixture import Registry
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "packages" / "publish-images.sh"
@@ -24,63 +22,27 @@ MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 IMAGES = [(variant, arch) for variant in ("cuda", "cpu") for arch in ("amd64", "arm64")]
 
 
-def free_port():
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as server:
-        return server.getsockname()[1]
-
-
 @unittest.skipUnless(os.geteuid() == 0, "needs root: buildah writes files of other users")
-class PublishImagesTest(unittest.TestCase):
+class PublishImagesTest(BuildahTest):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory(prefix="maxsim-publish-")
-        cls.addClassCleanup(temporary.cleanup)
-        folder = pathlib.Path(temporary.name)
-        cls.images = folder / "release"
+        super().setUpClass()
+        cls.environment["PUSH_OPTIONS"] = "--tls-verify=false"
+        cls.images = cls.folder / "release"
         cls.images.mkdir()
-        storage = f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/images"\nrunroot = "{folder}/run"\n'
-        (folder / "storage.conf").write_text(storage)
-        cls.environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
-                           "PUSH_OPTIONS": "--tls-verify=false"}
-        cls.start_registry(folder)
+        registry = Registry()
+        registry.start()
+        cls.addClassCleanup(registry.stop)
+        cls.address = registry.address
         for variant, arch in IMAGES:
             cls.make_image(variant, arch, arch)
             (cls.images / f"sbom-{variant}-{arch}.json").write_text("{}")
 
     @classmethod
-    def start_registry(cls, folder):
-        cls.address = f"127.0.0.1:{free_port()}"
-        config = {"version": 0.1, "log": {"level": "error"}, "http": {"addr": cls.address},
-                  "storage": {"filesystem": {"rootdirectory": str(folder / "registry")}}}
-        (folder / "registry.json").write_text(json.dumps(config))
-        process = subprocess.Popen(["docker-registry", "serve", folder / "registry.json"], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-        cls.addClassCleanup(process.wait)
-        cls.addClassCleanup(process.kill)
-        while True:
-            if process.poll() is not None:
-                raise AssertionError(f"docker-registry ended with {process.returncode}")
-            try:
-                urllib.request.urlopen(f"http://{cls.address}/v2/").close()
-                return
-            except urllib.error.URLError:
-                time.sleep(0.05)
-
-    @classmethod
-    def output(cls, *command):
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=cls.environment)
-        if done.returncode != 0:
-            raise AssertionError(f"{command} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
-        return done.stdout.strip()
-
-    @classmethod
     def make_image(cls, variant, arch, built_for):
         """Writes the archive of an image for a machine `arch`, whose configuration says `built_for`."""
-        container = cls.output("buildah", "from", "scratch")
-        cls.output("buildah", "config", "--arch", built_for, "--label", f"variant={variant}", "--healthcheck", "CMD /healthcheck",
-                   container)
         name = f"localhost/{variant}-{arch}:latest"
-        cls.output("buildah", "commit", "--quiet", "--rm", "--format", "docker", container, name)
+        cls.commit("scratch", name, arch=built_for, label=f"variant={variant}", healthcheck="CMD /healthcheck")
         archive = cls.images / f"image-{variant}-{arch}.tar"
         archive.unlink(missing_ok=True)
         cls.output("buildah", "push", "--quiet", name, f"docker-archive:{archive}")
