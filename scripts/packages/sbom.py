@@ -104,12 +104,15 @@ def cuda_component(build):
             "supplier": {"name": "NVIDIA"}, "properties": [{"name": "maxsim:file", "value": "libcudart_static.a"}]}
 
 
-def document(subject, components, timestamp):
-    """Returns the list of `components`, which are the parts of the component `subject`."""
+def document(subject, components, timestamp, included=None):
+    """Returns the list of `components`, which are the parts of the component `subject`. `included` is the list of one of
+    these components; its parts are listed too."""
     references = [one["bom-ref"] for one in components]
     content = {**FORMAT, "metadata": {"timestamp": timestamp, "component": subject}, "components": components,
                "dependencies": [{"ref": subject["bom-ref"], "dependsOn": references}]}
-    # A serial number of its own for each content, which is the same whenever the same content is written.
+    for key in ("components", "dependencies") if included else ():
+        content[key] = content[key] + included[key]
+    # The serial number follows from the content: the same content has the same number, and another content another one.
     serial = uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(content, sort_keys=True))
     return {**content, "serialNumber": f"urn:uuid:{serial}"}
 
@@ -146,10 +149,7 @@ def list_image(programs, os_release, dpkg_status):
     distribution = {"type": "operating-system", "bom-ref": "operating-system", "name": system["ID"],
                     "version": system["VERSION_ID"]}
     subject = {**application, "type": "container", "bom-ref": IMAGE_REF}
-    made = document(subject, [distribution, application, *base], programs["metadata"]["timestamp"])
-    made["components"] += programs["components"]
-    made["dependencies"] += programs["dependencies"]
-    return made
+    return document(subject, [distribution, application, *base], programs["metadata"]["timestamp"], programs)
 
 
 def main():

@@ -117,10 +117,14 @@ class SbomTest(unittest.TestCase):
         self.assertEqual(self.list["metadata"]["component"]["version"], shown.split()[1])
         self.assertEqual(self.image_list()["metadata"]["timestamp"], "2023-11-14T22:13:20Z")
 
-    def test_the_same_input_gives_the_same_bytes(self):
+    def test_the_same_input_gives_the_same_bytes_and_another_input_another_serial_number(self):
         first = self.image()[1].read_bytes()
         self.assertEqual(self.image()[1].read_bytes(), first)
-        self.assertNotEqual(self.image(status=STATUS.replace("+b1", "+b2"))[1].read_bytes(), first)
+        programs = json.loads(json.dumps(self.list))
+        programs["components"][0]["version"] += "+1"
+        others = [self.image(**changed)[1].read_bytes() for changed in ({"status": STATUS.replace("+b1", "+b2")},
+                                                                        {"programs": json.dumps(programs)})]
+        self.assertEqual(len({json.loads(made)["serialNumber"] for made in (first, *others)}), 3)
 
     def test_files_that_describe_no_debian_are_refused_by_name(self):
         for arguments, named in (({"os_release": "ID=alpine\n"}, "os-release has no VERSION_ID"),
