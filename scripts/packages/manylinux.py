@@ -4,8 +4,8 @@
   scripts/packages/manylinux.py FOLDER
 
 Every library that a file names must lie in FOLDER/lib or be one that every manylinux platform has (PEP 600), and every
-version of a symbol that is asked of those must be one that the platform has. Prints manylinux_2_N_x86_64 for the oldest
-glibc that will do. readelf (binutils) reads the files.
+version of a symbol that is asked of those must be one that the platform has. Prints manylinux_2_N_MACHINE for the oldest
+glibc that will do; the files must all be for one MACHINE, x86_64 or aarch64. readelf (binutils) reads the files.
 """
 
 import pathlib
@@ -15,7 +15,6 @@ import sys
 
 # Shared libraries that the wheel may expect the machine to have.
 FROM_THE_MACHINE = {
-    "ld-linux-x86-64.so.2",
     "libc.so.6",
     "libdl.so.2",
     "libgcc_s.so.1",
@@ -25,6 +24,8 @@ FROM_THE_MACHINE = {
     "librt.so.1",
     "libstdc++.so.6",
 }
+# {number of the machine in an ELF file (e_machine): (name in the tag, file name of its loader)}
+MACHINES = {62: ("x86_64", "ld-linux-x86-64.so.2"), 183: ("aarch64", "ld-linux-aarch64.so.1")}
 # For each glibc 2.N: the newest versions of GCC's libraries that all platforms with this or a newer glibc have. They
 # are those of the oldest distribution with that glibc: 2.34 is RHEL 9, 2.35 Ubuntu 22.04, 2.39 Ubuntu 24.04.
 GCC_LIBRARIES = {
@@ -52,6 +53,19 @@ def elf_files(folder):
     return [path for path in sorted(folder.rglob("*")) if path.is_file() and is_elf(path)]
 
 
+def machine_of(files):
+    """Returns the name and the loader of the machine for which all these ELF files are. Raises NotManylinux if they are for
+    several machines, or for one that is not in MACHINES."""
+    # The number of the machine is at offset 18. Both machines write the low byte first.
+    numbers = {int.from_bytes(path.read_bytes()[18:20], "little"): path.name for path in files}
+    for number, name in numbers.items():
+        if number not in MACHINES:
+            raise NotManylinux(f"{name} is for the machine {number} of the ELF format, which is neither x86_64 nor aarch64")
+    if len(numbers) != 1:
+        raise NotManylinux(f"{' and '.join(sorted(numbers.values()))} are for different machines")
+    return MACHINES[next(iter(numbers))]
+
+
 def readelf(option, path):
     return subprocess.run(["readelf", "-W", option, str(path)], check=True, capture_output=True, text=True).stdout
 
@@ -70,10 +84,11 @@ def needed_versions(folder):
     files = elf_files(folder)
     if not files:
         raise NotManylinux(f"{folder} has no programs or libraries")
+    loader = machine_of(files)[1]
     own = {path.name for path in files if path.parent == folder / "lib"}
     for path in files:
         for name in NEEDED.findall(readelf("-d", path)):
-            if name not in own and name not in FROM_THE_MACHINE:
+            if name not in own and name not in FROM_THE_MACHINE and name != loader:
                 raise NotManylinux(f"{path.name} needs {name}, which neither {folder / 'lib'} nor every machine has")
         for kind, text in NEEDED_VERSION.findall(readelf("-V", path).partition("Version needs section")[2]):
             version = parse_version(kind, text)
@@ -93,7 +108,8 @@ def oldest_glibc(newest):
 
 
 def platform_tag(folder):
-    return f"manylinux_2_{oldest_glibc(needed_versions(pathlib.Path(folder)))}_x86_64"
+    newest = needed_versions(pathlib.Path(folder))
+    return f"manylinux_2_{oldest_glibc(newest)}_{machine_of(elf_files(pathlib.Path(folder)))[0]}"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Builds the wheel maxsim-server out of a build folder: the four programs with their libraries, for x86-64 Linux.
+"""Builds the wheel maxsim-server out of a build folder: the four programs with their libraries, for Linux on the
+machine of the build, x86-64 or 64-bit Arm.
 
   scripts/packages/server_wheel.py BUILD_FOLDER TARGET_FOLDER
 

@@ -59,6 +59,26 @@ class BundleTest(unittest.TestCase):
         with self.assertRaisesRegex(manylinux.NotManylinux, f"needs {library.name}"):
             manylinux.platform_tag(self.bundle)
 
+    def test_has_the_tag_of_the_machine_that_its_files_are_for(self):
+        library = next(path for path in (self.bundle / "lib").iterdir() if path.name.startswith("libz.so"))
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "lib").mkdir()
+            copies = [pathlib.Path(folder) / "lib" / name for name in ("a.so", "b.so")]
+
+            def tag(*machines):
+                for copy, machine in zip(copies, machines):
+                    content = bytearray(library.read_bytes())
+                    content[18:20] = machine.to_bytes(2, "little")
+                    copy.write_bytes(content)
+                return manylinux.platform_tag(folder)
+
+            self.assertRegex(tag(62, 62), r"^manylinux_2_\d+_x86_64$")
+            self.assertRegex(tag(183, 183), r"^manylinux_2_\d+_aarch64$")
+            with self.assertRaisesRegex(manylinux.NotManylinux, "a.so and b.so are for different machines"):
+                tag(62, 183)
+            with self.assertRaisesRegex(manylinux.NotManylinux, "b.so is for the machine 243"):
+                tag(62, 243)
+
     def test_is_refused_when_it_is_empty(self):
         with tempfile.TemporaryDirectory() as empty, self.assertRaisesRegex(manylinux.NotManylinux, "no programs"):
             manylinux.platform_tag(empty)

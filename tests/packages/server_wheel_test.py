@@ -48,7 +48,7 @@ class ServerWheelTest(unittest.TestCase):
 
     def test_its_version_is_that_of_the_programs(self):
         version = output(self.programs / "maxsimd", "--version").split()[1]
-        self.assertRegex(self.wheel.name, rf"^maxsim_server-{re.escape(version)}-py3-none-manylinux_2_\d+_x86_64\.whl$")
+        self.assertRegex(self.wheel.name, rf"^maxsim_server-{re.escape(version)}-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl$")
         with zipfile.ZipFile(self.wheel) as archive:
             metadata = email.message_from_bytes(archive.read(f"maxsim_server-{version}.dist-info/METADATA"))
         self.assertEqual(metadata["Version"], version)

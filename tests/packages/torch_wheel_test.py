@@ -25,7 +25,7 @@ class TorchWheelTest(unittest.TestCase):
 
     def test_is_of_every_python_and_says_what_it_needs(self):
         self.assertRegex(
-            self.wheel.name, rf"^maxsim_torch-{re.escape(self.version)}-py3-none-manylinux_2_\d+_x86_64\.whl$"
+            self.wheel.name, rf"^maxsim_torch-{re.escape(self.version)}-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl$"
         )
         with zipfile.ZipFile(self.wheel) as archive:
             names = archive.namelist()
