@@ -87,12 +87,6 @@ class ImageTest(BuildahTest):
         self.assertNotEqual(done.returncode, 0, done.stdout)
         self.assertIn("over the limit of 20 MB", done.stderr)
 
-    def test_an_image_whose_user_is_root_is_refused(self):
-        self.commit(IMAGE, "localhost/root:latest", user="0:0")
-        done = self.try_image("localhost/root:latest")
-        self.assertNotEqual(done.returncode, 0, done.stdout)
-        self.assertIn("the user is '0:0'", done.stderr)
-
     def test_an_image_whose_health_check_passes_without_a_server_is_refused(self):
         name = "localhost/healthy:latest"
         self.commit(IMAGE, name, healthcheck="CMD /bin/bash --version")
