@@ -22,22 +22,22 @@ CUSTOM = ("ServiceMonitor", "PrometheusRule")
 
 
 class ObjectsTest(ChartTest):
-    @with_all_values
-    def test_kubernetes_takes_every_object_in_its_oldest_and_newest_version(self, release):
-        for one in release.documents:
+    def validate(self, objects):
+        for one in objects:
             if one["kind"] in CUSTOM:
                 continue
             for version in KUBERNETES:
                 with self.subTest(kind=one["kind"], name=one["metadata"]["name"], version=version):
                     kubernetes_validate.validate(one, version, strict=True)
 
+    @with_all_values
+    def test_kubernetes_takes_every_object_in_its_oldest_and_newest_version(self, release):
+        self.validate(release.documents)
+
     def test_kubernetes_takes_every_object_of_the_plain_manifests(self):
         objects = [one for path in sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml")) for one in chart.documents(path.read_text())]
         self.assertEqual({one["kind"] for one in objects} & {"Deployment", "StatefulSet"}, {"Deployment", "StatefulSet"})
-        for one in objects:
-            for version in KUBERNETES if one["kind"] not in CUSTOM else ():
-                with self.subTest(kind=one["kind"], name=one["metadata"]["name"], version=version):
-                    kubernetes_validate.validate(one, version, strict=True)
+        self.validate(objects)
 
     def test_helm_lint_finds_nothing(self):
         for name in NAMES:
