@@ -8,8 +8,8 @@
 #
 # BUILD_BASE is a Debian or an Ubuntu; RUNTIME_BASE too, with a glibc at least as new as that of the distribution that the
 # programs were built on. The CUDA runtime is linked in and the driver comes from the host (NVIDIA Container Toolkit), so
-# that the runtime needs no CUDA library. Every stage runs on the platform of the image (--platform), so that nothing is
-# compiled for another one: an arm64 image is built on an arm64 machine, or on another one under the builder's emulation.
+# that the runtime needs no CUDA library. Nothing is cross-compiled: every stage runs on the platform of the image
+# (--platform). Build an arm64 image on an arm64 machine, or on another one under the builder's emulation.
 ARG BUILD_BASE=nvidia/cuda:13.0.1-devel-ubuntu24.04
 ARG RUNTIME_BASE=nvidia/cuda:13.0.1-base-ubuntu24.04
 
@@ -33,12 +33,12 @@ RUN cmake --preset release -DMAXSIM_CUDA=${CUDA} -DMAXSIM_TESTS=OFF -DMAXSIM_BEN
  && cmake --build --preset release ${JOBS:+-j ${JOBS}} --target maxsimd maxsimctl maxsim-shard maxsim-loadtest \
  && scripts/packages/make-image-programs.sh build/release build/image
 
-# The programs with their libraries, licences and list of parts. A folder given as --build-context programs=FOLDER takes
-# this stage's place, and then the builder skips the stage before it.
+# The programs with their libraries, licences and list of parts. A folder given as --build-context programs=FOLDER replaces
+# this stage, and then the builder skips the stage `build`.
 FROM scratch AS programs
 COPY --from=build /src/build/image /
 
-# What the image is made of: the programs' list, with the packages of the base.
+# The image's list of parts: the list of the programs, and the packages of the base.
 FROM tools AS sbom
 COPY scripts/packages/licences.py scripts/packages/sbom.py scripts/packages/
 COPY --from=base /usr/lib/os-release /var/lib/dpkg/status /base/

@@ -4,7 +4,7 @@ compiled in. For the packages that scripts/packages builds, on a Debian or an Ub
 
   scripts/packages/licences.py BUILD_FOLDER TARGET_FOLDER [LIBRARY...]
 
-writes those of what is compiled in and of the libraries, which are paths on this machine.
+writes the licences of what is compiled in and of each LIBRARY, which is a path on this machine.
 """
 
 import pathlib

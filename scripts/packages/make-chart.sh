@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs the Helm chart of deploy/helm/maxsim into one file, whose image is that of a release.
+# Packs the Helm chart of deploy/helm/maxsim into one file, with IMAGE_REPOSITORY:IMAGE_TAG as its default image.
 #
 #   scripts/packages/make-chart.sh TARGET_FOLDER IMAGE_REPOSITORY IMAGE_TAG
 #
@@ -15,7 +15,7 @@ if [ $# != 3 ] || [ "${1#-}" != "$1" ]; then
   die "usage: scripts/packages/make-chart.sh TARGET_FOLDER IMAGE_REPOSITORY IMAGE_TAG"
 fi
 target=$1
-# Both are written into a YAML file by sed.
+# sed writes both into a YAML file, so they must have no character that sed or YAML interprets.
 [[ $2 =~ ^[A-Za-z0-9][A-Za-z0-9._:/-]*$ ]] || die "'$2' is no name of an image's repository"
 [[ $3 =~ ^[A-Za-z0-9_][A-Za-z0-9._-]*$ ]] || die "'$3' is no tag of an image"
 

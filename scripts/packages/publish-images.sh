@@ -4,12 +4,12 @@
 #
 #   scripts/packages/publish-images.sh REGISTRY VERSION FOLDER
 #
-# REGISTRY is a host with the path below which the repository `maxsim` is. FOLDER has image-VARIANT-ARCH.tar (docker's
+# REGISTRY is host and path, for example registry.example/acme: the images are pushed to REGISTRY/maxsim. FOLDER has image-VARIANT-ARCH.tar (docker's
 # archive format) and sbom-VARIANT-ARCH.json, where VARIANT is cpu or cuda, and ARCH is amd64 or arm64. The names are
 # maxsim:VERSION and maxsim:latest for cuda, maxsim:VERSION-cpu and maxsim:cpu for cpu.
 #
-# Writes FOLDER/published.txt: on each line the name of an image with its digest, and its list of parts or, for an
-# image that stands for several, "-". REGISTRY_AUTH_FILE names the file of the registry's credentials, which `docker login`
+# Writes FOLDER/published.txt with a line for each image and each name: REGISTRY/maxsim@DIGEST, and the file of its list of
+# parts. A name that stands for all machines has "-" instead of the file. REGISTRY_AUTH_FILE names the file of the registry's credentials, which `docker login`
 # writes. PUSH_OPTIONS has further options of `buildah push`.
 set -euo pipefail
 

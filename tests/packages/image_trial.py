@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Tries an image in buildah's store as a container would run it, without a container runtime: in its own root file
-system, which is read-only, as the image's user, without any privilege. Builds a collection of the demo's vectors,
-serves it, asks the health check and a question, and stops the server.
+"""Tries an image in buildah's store as a container would run it, but needs no container runtime. The image's programs run
+as its user, without privileges, and see only the image's root file system, which is read-only. Builds a collection of the
+demo's vectors, serves it, asks the health check and a question, and stops the server.
 
   tests/packages/image_trial.py [--max-mb N] [--sbom FILE] IMAGE        as root
 
-Prints the image's size and the time until the health check passed. Exits with 0 if everything worked. Mounts and
-network exist only for this program's processes, so that the image's ports are free here.
+Prints the image's size and the time until the health check passed. Exits with 0 if everything worked. Only this
+program's processes see the mounts and the network, so the image's ports are free even if a server runs on this machine.
 """
 
 import argparse
@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = ROOT / "demo"
 COMPILERS = ("cc", "c++", "gcc", "g++", "clang", "ld", "make")
 DEVICES = ("null", "zero", "full", "random", "urandom")
-# These only end a trial that hangs.
+# Only a trial that hangs reaches these limits.
 START_SECONDS = 120
 STOP_SECONDS = 60
 UNSHARE = ("unshare", "--mount", "--propagation", "private", "--net", "--pid", "--fork", "--kill-child")
@@ -165,7 +165,7 @@ def check_server(container):
     check_read_only(root)
     check(not container.is_healthy(), "the health check passes without a server")
 
-    # The time in which a server that stops still takes requests: there are none here.
+    # A server that is told to stop takes requests for this time. Here it stops at once, because none come.
     container.environment["MAXSIM_SERVER_SHUTDOWN_DELAY"] = "0s"
     command = container.config["Entrypoint"] + container.config["Cmd"]
     log = tempfile.TemporaryFile("w+")
