@@ -32,6 +32,9 @@ import licences
 FORMAT = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1}
 PROGRAMS_REF = "maxsimd"
 IMAGE_REF = "image"
+# A header of each library that is compiled into the programs. licences.py leaves out Boost, but its HTTP parser reads what
+# clients send, so a scanner must know its version.
+COMPILED_IN = [*licences.COMPILED_IN, "/usr/include/boost/version.hpp"]
 
 
 class Unreadable(Exception):
@@ -125,7 +128,7 @@ def now():
 def list_programs(build, libraries):
     """Returns the list of the programs of a build folder and of these libraries, which are paths on this machine."""
     system = read_os_release(pathlib.Path("/etc/os-release").read_text(), "/etc/os-release")
-    headers = [header for header in licences.COMPILED_IN if pathlib.Path(header).exists()]
+    headers = [header for header in COMPILED_IN if pathlib.Path(header).exists()]
     files = {}
     for path, package in licences.owners([*libraries, *headers]).items():
         files.setdefault(package, set()).add(pathlib.Path(path).name)

@@ -100,6 +100,7 @@ class SbomTest(unittest.TestCase):
         self.assertGreater(len(libraries), 20)
         self.assertEqual(libraries - set(files), set())
         self.assertLessEqual({"CLI.hpp", "json.hpp"}, set(files))
+        self.assertRegex(files["version.hpp"], "^libboost")
         for package in {files[name] for name in libraries}:
             self.assertTrue((self.programs / "licences" / package / "copyright").stat().st_size, package)
 
