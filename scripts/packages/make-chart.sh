@@ -3,7 +3,7 @@
 #
 #   scripts/packages/make-chart.sh TARGET_FOLDER IMAGE_REPOSITORY IMAGE_TAG
 #
-# Prints the file's path. HELM names the program helm.
+# Prints the file's path. HELM is the path of the program helm, if it is not on the PATH.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

@@ -165,7 +165,7 @@ def check_server(container):
     check_read_only(root)
     check(not container.is_healthy(), "the health check passes without a server")
 
-    # A server that is told to stop takes requests for this time. Here it stops at once, because none come.
+    # By default, a server takes requests for some seconds more after it was told to stop. None come here.
     container.environment["MAXSIM_SERVER_SHUTDOWN_DELAY"] = "0s"
     command = container.config["Entrypoint"] + container.config["Cmd"]
     log = tempfile.TemporaryFile("w+")
