@@ -33,12 +33,26 @@ class Data:
 
 
 def arguments(description: str) -> argparse.Namespace:
+    return argument_parser(description).parse_args()
+
+
+def argument_parser(description: str, http: bool = False) -> argparse.ArgumentParser:
+    """Returns a parser of the options that all programs have. With `http`, maxsimd's address is a URL, `--url`."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
-    parser.add_argument("--server", default="localhost:7070", help="address of maxsimd (default: %(default)s)")
+    if http:
+        parser.add_argument("--url", default="http://localhost:7071", help="of maxsimd (default: %(default)s)")
+    else:
+        parser.add_argument("--server", default="localhost:7070", help="address of maxsimd (default: %(default)s)")
     parser.add_argument("--collection", default="demo", help="what maxsimd calls the documents (default: %(default)s)")
     parser.add_argument("--data", type=pathlib.Path, default="demo", help="their folder (default: %(default)s)")
-    parser.add_argument("--candidates", type=int, default=50, help="ids for maxsimd, a question (default: %(default)s)")
-    return parser.parse_args()
+    parser.add_argument("--candidates", type=int, default=50, help="ids per question for maxsimd (default: %(default)s)")
+    return parser
+
+
+def add_engine_options(parser: argparse.ArgumentParser, engine: str) -> None:
+    """Adds the options of programs whose engine calls maxsimd itself."""
+    parser.add_argument("--url", default="http://localhost:7071", help="of maxsimd's HTTP API (default: %(default)s)")
+    parser.add_argument("--program-only", action="store_true", help=f"do not let {engine} call maxsimd")
 
 
 def read_data(folder: pathlib.Path) -> Data:
