@@ -54,6 +54,8 @@ NO_METRICS = {
     "maxsim_scores_packed",
     "maxsim_server",
     "maxsim_top_k",
+    "maxsim_rerank",
+    "maxsim_rerank_curl",
     "maxsim_torch",
 }
 ENCODER_METRICS = "client/python/maxsim_encoder/metrics.py"
