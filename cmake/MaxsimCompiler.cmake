@@ -22,6 +22,13 @@ if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
 endif()
 
+# Two differences from x86-64. On Arm every processor has fused multiply-adds, and compilers would use them wherever a
+# product is added, which changes the bits of results. And `char` is unsigned there.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off> $<$<COMPILE_LANGUAGE:CXX>:-fsigned-char>
+                      "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffp-contract=off,-fsigned-char>")
+endif()
+
 # Every target of this project links maxsim_warnings, except for generated code (protobuf).
 add_library(maxsim_warnings INTERFACE)
 target_compile_options(maxsim_warnings INTERFACE

@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "kernels/limits.h"
@@ -35,10 +37,12 @@ const void* ElementPointer(ScalarType type, const void* data, size_t idx) {
   return static_cast<const char*>(data) + idx * SizeOf(type);
 }
 
+// HasF16Vectors returns whether the processor converts vectors of F16. The conversions give exactly the results of
+// F16ToF32 and F32ToF16, also for NaNs. WidenF16Vectors and NarrowF16Vectors convert the first elements, and return how
+// many.
 #if defined(__x86_64__)
-// Returns whether the processor has the F16C conversions. They give exactly the results of F16ToF32 and F32ToF16, also
-// for NaNs. Every processor with AVX2 has F16C.
-bool HasF16c() {
+// The conversions are F16C, which every processor with AVX2 has.
+bool HasF16Vectors() {
   static const bool has = __builtin_cpu_supports("avx2");
   return has;
 }
@@ -64,20 +68,44 @@ __attribute__((target("avx,f16c"))) size_t NarrowF16Vectors(const void* source, 
   }
   return idx;
 }
+#elif defined(__aarch64__)
+bool HasF16Vectors() { return true; }
+
+size_t WidenF16Vectors(const void* source, void* target, size_t count) {
+  size_t idx = 0;
+  for (; idx + 4 <= count; idx += 4) {
+    float16x4_t halves;
+    std::memcpy(&halves, static_cast<const char*>(source) + idx * 2, sizeof(halves));
+    const float32x4_t values = vcvt_f32_f16(halves);
+    std::memcpy(static_cast<char*>(target) + idx * 4, &values, sizeof(values));
+  }
+  return idx;
+}
+
+size_t NarrowF16Vectors(const void* source, void* target, size_t count) {
+  size_t idx = 0;
+  for (; idx + 4 <= count; idx += 4) {
+    float32x4_t values;
+    std::memcpy(&values, static_cast<const char*>(source) + idx * 4, sizeof(values));
+    const float16x4_t halves = vcvt_f16_f32(values);
+    std::memcpy(static_cast<char*>(target) + idx * 2, &halves, sizeof(halves));
+  }
+  return idx;
+}
 #else
-bool HasF16c() { return false; }
+bool HasF16Vectors() { return false; }
 size_t WidenF16Vectors(const void*, void*, size_t) { return 0; }
 size_t NarrowF16Vectors(const void*, void*, size_t) { return 0; }
 #endif
 
 void WidenF16(const void* source, void* target, size_t count) {
-  for (size_t idx = HasF16c() ? WidenF16Vectors(source, target, count) : 0; idx < count; ++idx) {
+  for (size_t idx = HasF16Vectors() ? WidenF16Vectors(source, target, count) : 0; idx < count; ++idx) {
     StoreElement(target, idx, F16ToF32(LoadElement<uint16_t>(source, idx)));
   }
 }
 
 void NarrowF16(const void* source, void* target, size_t count) {
-  for (size_t idx = HasF16c() ? NarrowF16Vectors(source, target, count) : 0; idx < count; ++idx) {
+  for (size_t idx = HasF16Vectors() ? NarrowF16Vectors(source, target, count) : 0; idx < count; ++idx) {
     StoreElement(target, idx, F32ToF16(LoadElement<float>(source, idx)));
   }
 }

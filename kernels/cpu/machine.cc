@@ -6,12 +6,14 @@
 #include <fstream>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
@@ -94,6 +96,19 @@ void ForEachGroup(const std::string& mount, std::string path, absl::FunctionRef<
   }
 }
 
+// Names the cores that Arm designed for servers by the number of their part.
+std::string ArmModelName(absl::string_view implementer, absl::string_view part) {
+  constexpr std::pair<const char*, const char*> kServerParts[] = {
+      {"0xd08", "Cortex-A72"},  {"0xd0c", "Neoverse-N1"}, {"0xd40", "Neoverse-V1"}, {"0xd49", "Neoverse-N2"},
+      {"0xd4f", "Neoverse-V2"}, {"0xd84", "Neoverse-V3"}, {"0xd8e", "Neoverse-N3"}};
+  if (implementer == "0x41") {
+    for (const auto& [number, name] : kServerParts) {
+      if (part == number) return name;
+    }
+  }
+  return absl::StrCat("Arm implementer ", implementer, " part ", part);
+}
+
 }  // namespace
 
 CgroupLimits ReadCgroupLimits(const std::string& root) {
@@ -128,13 +143,17 @@ CgroupLimits ReadCgroupLimits(const std::string& root) {
   return limits;
 }
 
-std::string CpuModelName() {
-  std::ifstream file("/proc/cpuinfo");
+std::string CpuModelName(const std::string& root) {
+  std::ifstream file(root + "/proc/cpuinfo");
+  std::string implementer;
   for (std::string line; std::getline(file, line);) {
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 1));
-    if (parts.size() == 2 && absl::StripAsciiWhitespace(parts[0]) == "model name") {
-      return std::string(absl::StripAsciiWhitespace(parts[1]));
-    }
+    if (parts.size() != 2) continue;
+    const absl::string_view key = absl::StripAsciiWhitespace(parts[0]);
+    const absl::string_view value = absl::StripAsciiWhitespace(parts[1]);
+    if (key == "model name") return std::string(value);
+    if (key == "CPU implementer") implementer = std::string(value);
+    if (key == "CPU part") return ArmModelName(implementer, value);
   }
   return "unknown";
 }

@@ -8,8 +8,10 @@
 
 namespace maxsim::cpu {
 
-// Returns the processor's name as its vendor gives it, or "unknown".
-std::string CpuModelName();
+// Returns the processor's name as its vendor gives it, or "unknown". An Arm processor tells only numbers: its name is
+// then "Neoverse-V2", for example, or "Arm implementer 0x41 part 0xd07" if the part is not known. Reads
+// `root`/proc/cpuinfo. `root` is "" except in tests.
+std::string CpuModelName(const std::string& root = "");
 
 // The limits that control groups set for the process: for each resource the tightest limit among its own group and the
 // groups above it. A member is nullopt if no group sets that limit.

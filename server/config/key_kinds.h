@@ -176,7 +176,8 @@ inline Key MetadataKey(std::string name, Field<std::string> field, std::string h
 }
 
 // The instruction sets that the CPU backend knows (kernels/cpu/loops/isa.cc), whether or not this machine has them.
-inline constexpr std::array<const char*, 6> kIsas = {"amx", "avx512bf16", "avx512vnni", "avx512", "avx2", "portable"};
+inline constexpr std::array<const char*, 9> kIsas = {"amx",      "avx512bf16", "avx512vnni", "avx512",  "avx2",
+                                                     "neoni8mm", "neondot",    "neon",       "portable"};
 
 // Makes the key of one of kIsas; an empty value takes the best.
 inline Key IsaKey(std::string name, Field<std::string> field, std::string help) {

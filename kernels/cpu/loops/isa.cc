@@ -4,6 +4,9 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 namespace maxsim::cpu {
@@ -57,6 +60,11 @@ const std::vector<const Isa*>& AvailableIsas() {
     if (bf16 && !bf16_first) available->push_back(&kAvx512Bf16Isa);
     if (avx512) available->push_back(&kAvx512Isa);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) available->push_back(&kAvx2Isa);
+#elif defined(__aarch64__)
+    // Linux says which instructions the processor has. NEON itself belongs to every 64-bit Arm processor.
+    if ((getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0) available->push_back(&kNeonI8mmIsa);
+    if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) available->push_back(&kNeonDotIsa);
+    available->push_back(&kNeonIsa);
 #endif
     available->push_back(&kPortableIsa);
     return available;

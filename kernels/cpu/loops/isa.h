@@ -96,6 +96,10 @@ extern const Isa kAvx512Isa;
 extern const Isa kAvx512VnniIsa;
 extern const Isa kAvx512Bf16Isa;
 extern const Isa kAmxIsa;
+#elif defined(__aarch64__)
+extern const Isa kNeonIsa;
+extern const Isa kNeonDotIsa;
+extern const Isa kNeonI8mmIsa;
 #endif
 
 // Returns the instruction sets that this machine can run, best first. The last one is always the portable one.

@@ -13,6 +13,8 @@
 //   LoadStep(const uint32_t*) one step of kLanes query tokens
 //   MulAdd(Step, Step, Sum)   the sum plus the products of a query's and a document's step
 //   Zero(), Finish(Sum), Add(Total, Total), Max(Total, Total), Load(const Element*), Store(Element*, Total)
+// If an instruction multiplies more than one step of a token, `V` has its own MultiplyTile<vectors, rows> in place of
+// Broadcast, LoadStep, MulAdd and Zero. It does what the function MultiplyTile below does.
 // It must be a type of an unnamed namespace, so that code compiled with one file's flags can never be linked into
 // another's; for the same reason these files use no function or template of another header.
 #pragma once
@@ -102,6 +104,11 @@ template <class V, int kVectors, int kRows>
   }
 }
 
+template <class V>
+concept HasOwnTile = requires {
+  &V::template MultiplyTile<1, V::Rows(1)>;
+};
+
 // Multiplies all rows of a row block with one panel. The sums of all column blocks but the last are kept in `partial`,
 // `stride` elements from row to row. With kKeep, similarities are written to `partial`; otherwise they update `maxima`.
 // `fetches` is set for one panel of each row block: while multiplying this panel, the function prefetches the next row
@@ -119,8 +126,13 @@ void RunPanel(const RowBlock& block, bool fetches, const uint32_t* panel, typena
     const size_t num_steps = last ? left : V::kBlockSteps;
     for (size_t row_idx = 0; row_idx < block.num_rows; row_idx += kRows) {
       typename V::Sum sums[kRows][kVectors];
-      MultiplyTile<V, kVectors, kRows>(static_cast<const char*>(block.rows) + row_idx * row_bytes + first * kStepBytes,
-                                       row_bytes, panel + first * kVectors * V::kLanes, num_steps, prefetcher, sums);
+      const char* const rows = static_cast<const char*>(block.rows) + row_idx * row_bytes + first * kStepBytes;
+      const uint32_t* const steps = panel + first * kVectors * V::kLanes;
+      if constexpr (HasOwnTile<V>) {
+        V::template MultiplyTile<kVectors, kRows>(rows, row_bytes, steps, num_steps, prefetcher, sums);
+      } else {
+        MultiplyTile<V, kVectors, kRows>(rows, row_bytes, steps, num_steps, prefetcher, sums);
+      }
       typename V::Element* const tile = partial + row_idx * stride;
       typename V::Total totals[kRows][kVectors];
 #pragma GCC unroll 16

@@ -1,5 +1,5 @@
 // Tests how the process reads from control groups how much memory and CPU time it may use, in the layouts that
-// different systems and containers have.
+// different systems and containers have, and the name of the processor.
 #include "kernels/cpu/machine.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(MachineTest, ReportsWhatTheProcessMayUse) {
   EXPECT_LE(AvailableMemoryBytes(), MemoryBytes());
 }
 
-// Makes a root folder with the files that a test writes.
+// Makes a root folder with the files of /proc and /sys that a test writes.
 class CgroupTest : public testing::Test {
  protected:
   CgroupTest() {
@@ -52,6 +52,18 @@ class CgroupTest : public testing::Test {
 
   std::string root_;
 };
+
+using CpuModelNameTest = CgroupTest;
+
+TEST_F(CpuModelNameTest, IsTheVendorsOrThatOfAnArmPart) {
+  EXPECT_EQ(CpuModelName(root_), "unknown");
+  Write("/proc/cpuinfo", "processor\t: 0\nmodel name\t: AMD EPYC 9654\nflags\t: fpu\n");
+  EXPECT_EQ(CpuModelName(root_), "AMD EPYC 9654");
+  Write("/proc/cpuinfo", "processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n");
+  EXPECT_EQ(CpuModelName(root_), "Neoverse-V2");
+  Write("/proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x48\nCPU part\t: 0xd4f\n");
+  EXPECT_EQ(CpuModelName(root_), "Arm implementer 0x48 part 0xd4f");
+}
 
 TEST_F(CgroupTest, WithoutLimitsThereAreNone) {
   CgroupLimits limits = ReadCgroupLimits(root_);

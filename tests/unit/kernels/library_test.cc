@@ -1,11 +1,15 @@
 // Tests the C library on the CPU, through the functions that programs call.
 #include <gtest/gtest.h>
-#include <immintrin.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -147,8 +151,23 @@ TEST(LibraryTest, ResultsHaveTheSameBitsInEveryRunAndWithAnyNumberOfThreads) {
   }
 }
 
+// The register that says how this thread's floating-point instructions work, and its bits that make denormal operands
+// and results zero.
+#if defined(__x86_64__)
+constexpr uint64_t kFlushDenormals = 0x8040;
+uint64_t ReadFloatControl() { return _mm_getcsr(); }
+void WriteFloatControl(uint64_t bits) { _mm_setcsr(static_cast<unsigned>(bits)); }
+#elif defined(__aarch64__)
+constexpr uint64_t kFlushDenormals = uint64_t{1} << 24;
+uint64_t ReadFloatControl() {
+  uint64_t bits;
+  asm volatile("mrs %0, fpcr" : "=r"(bits));
+  return bits;
+}
+void WriteFloatControl(uint64_t bits) { asm volatile("msr fpcr, %0" : : "r"(bits) : "memory"); }
+#endif
+
 TEST(LibraryTest, ACallerThatFlushesDenormalsGetsTheSameBits) {
-  constexpr unsigned kFlushDenormals = 0x8040;  // results to zero, and operands too
   for (const int32_t num_threads : {1, 0}) {
     LibraryCase library_case({.dim = 128, .num_documents = 200, .max_document_tokens = 60}, TestSeed());
     library_case.call.num_threads = num_threads;
@@ -162,12 +181,12 @@ TEST(LibraryTest, ACallerThatFlushesDenormalsGetsTheSameBits) {
       return score != 0 && std::fabs(score) < std::numeric_limits<float>::min();
     })) << "the test has no denormals";
     const LibraryGradientMemory expected_gradients = Backward(library_case, expected.argmax);
-    const unsigned before = _mm_getcsr();
-    _mm_setcsr(before | kFlushDenormals);
+    const uint64_t before = ReadFloatControl();
+    WriteFloatControl(before | kFlushDenormals);
     const ForwardResult result = Forward(library_case);
     const LibraryGradientMemory gradients = Backward(library_case, expected.argmax);
-    const unsigned after = _mm_getcsr();
-    _mm_setcsr(before);
+    const uint64_t after = ReadFloatControl();
+    WriteFloatControl(before);
     EXPECT_EQ(after & kFlushDenormals, kFlushDenormals) << "the caller's environment is changed";
     EXPECT_EQ(std::memcmp(result.scores.data(), expected.scores.data(), expected.scores.size() * sizeof(float)), 0);
     EXPECT_EQ(result.argmax, expected.argmax);
