@@ -29,12 +29,12 @@ $(error CUDA=$(CUDA): must be auto, 1 or 0)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench test-integrations bundle wheels \
+.PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench test-integrations test-arm64 bundle wheels \
         deb docker image-programs try-image format check reference fuzz explore ci clean
 
 help: ## This list
 	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0]'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install the distribution packages that are missing (root or sudo), and nvcc from PyPI where it is wanted
 	@scripts/setup.sh build
@@ -82,6 +82,9 @@ test: build ## Run every test; installs what they need (ARGS=flags of CTest)
 test-integrations: build ## Run the tests against PyTorch, frameworks and Ray: gigabytes of packages from PyPI
 	@scripts/setup.sh test bundle wheels deb
 	@scripts/run-tests.py release --integrations --jobs $(TEST_JOBS) $(ARGS)
+
+test-arm64: ## Cross-compile the CPU kernels for 64-bit Arm and test them under qemu (ARGS=--contract: more of them)
+	@JOBS=$(JOBS) scripts/test-arm64.sh $(ARGS)
 
 bench: configure ## Time the CPU kernels beside plain loops (ARGS=flags of maxsim_bench_cpu)
 	@cmake --build --preset release -j $(JOBS) --target maxsim_bench_cpu
