@@ -2,11 +2,12 @@
 # Downloads the CUDA compiler from NVIDIA's wheels on PyPI into a folder, for a machine without a toolkit (about 100
 # MB to download, 300 MB on disk). Needs no root, and writes nothing outside the folder.
 #
-#   scripts/fetch-cuda.sh [FOLDER]                  FOLDER: build/cuda-toolkit
+#   scripts/fetch-cuda.sh [--arm64] [FOLDER]        FOLDER: build/cuda-toolkit
 #   scripts/fetch-cuda.sh --if-wanted auto|1|0      what `make setup` calls: with 1 when there is no nvcc; with auto when
 #                                                   there is no nvcc and an NVIDIA driver is there
 #
-# The result is laid out as a toolkit (bin, include, lib64, nvvm) for -DMAXSIM_CUDA_ROOT=FOLDER.
+# The result is laid out as a toolkit (bin, include, lib64, nvvm) for -DMAXSIM_CUDA_ROOT=FOLDER. With --arm64 it also has
+# the runtime library for 64-bit Arm (targets/aarch64-linux), with which nvcc cross-compiles (cmake/arm64.cmake).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,6 +26,11 @@ has_driver() {
 }
 
 optional=0
+arm64=0
+if [ "${1:-}" = --arm64 ]; then
+  arm64=1
+  shift
+fi
 case "${1:-}" in
   --if-wanted)
     case "${2:-auto}" in
@@ -59,8 +65,13 @@ give_up() {
   exit 1
 }
 
-[ "$(uname -m)" = x86_64 ] || give_up "only for x86-64, this is $(uname -m)"
+case "$(uname -m)" in
+  x86_64) ;;
+  aarch64) [ "$arm64" = 0 ] || give_up "this machine is arm64 itself, so it needs no --arm64" ;;
+  *) give_up "only for x86-64 and arm64, this is $(uname -m)" ;;
+esac
 scripts/setup.sh cuda-from-pypi || give_up "python3 with pip is needed"
+if [ "$arm64" = 1 ]; then scripts/setup.sh arm64 || give_up "Debian's cross compiler is needed"; fi
 
 mkdir -p "$(dirname "$target")"
 staging=$(mktemp -d "$target.XXXXXX")
@@ -83,6 +94,18 @@ ln -s libcudart.so.13 "$root/lib/libcudart.so"
 # Packages that contain the programs also contain the runtime, and so carry its licence (scripts/packages/licences.py).
 cp "$staging"/unpacked/nvidia_cuda_runtime-*.dist-info/licenses/License.txt "$root/EULA.txt"
 
+# If there is a folder targets/, nvcc looks there for the runtime of each architecture. The headers are the same for all.
+if [ "$arm64" = 1 ]; then
+  python3 -m pip download --quiet --no-deps --only-binary :all: --platform manylinux2014_aarch64 \
+    --dest "$staging/arm64-wheels" "nvidia-cuda-runtime==$release" || give_up "pip could not download the runtime for arm64"
+  python3 -m zipfile -e "$staging"/arm64-wheels/*.whl "$staging/arm64"
+  mkdir -p "$root"/targets/{aarch64,x86_64}-linux
+  mv "$staging/arm64/nvidia/cu13/lib" "$root/targets/aarch64-linux/lib"
+  ln -s libcudart.so.13 "$root/targets/aarch64-linux/lib/libcudart.so"
+  ln -s ../../include "$root/targets/aarch64-linux/include"
+  ln -s ../../include ../../lib "$root/targets/x86_64-linux/"
+fi
+
 # Tests the compiler: compiles code for Hopper that uses CUB, and links it into a program. (The program would need a GPU
 # to run, but not to be built.)
 cat >"$staging/probe.cu" <<'PROBE'
@@ -101,6 +124,10 @@ int main() {
 PROBE
 "$root/bin/nvcc" -std=c++20 -arch=sm_90a -cudart static -o "$staging/probe" "$staging/probe.cu" ||
   give_up "the fetched nvcc does not compile; is g++ installed, and no newer than it supports?"
+if [ "$arm64" = 1 ]; then
+  "$root/bin/nvcc" -ccbin aarch64-linux-gnu-g++ -std=c++20 -arch=sm_90a -cudart static -o "$staging/probe" \
+    "$staging/probe.cu" || give_up "the fetched nvcc does not compile for arm64; is its g++ no newer than nvcc supports?"
+fi
 
 rm -rf "$target"
 mv "$root" "$target"
