@@ -7,7 +7,7 @@ JOBS ?= $(shell awk -v cores="$$(nproc)" '/MemAvailable/ { n = int($$2 / 1200000
 # that start.
 TEST_JOBS = $(shell expr $(JOBS) + $(JOBS) / 2)
 # auto: build the CUDA backend if nvcc is there, or if there is an NVIDIA driver and scripts/fetch-cuda.sh can download
-# nvcc. 1: download nvcc if it is missing, and fail without it. 0: CPU only.
+# nvcc. 1: download nvcc if it is missing, and fail without it. 0: CPU only. With ARCH=arm64, auto means 0.
 CUDA ?= auto
 CMAKE_FLAGS ?=
 CONFIG ?=
@@ -19,13 +19,23 @@ MINUTES ?= 30
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-BUILD := build/release
+# arm64: cross-compile for 64-bit Arm, in build/arm64, with `make programs`, `make wheels` and `make deb`. Packages go into
+# build/wheels-arm64 and build/deb-arm64. Empty: build for this machine.
+ARCH :=
+
+PRESET := $(if $(ARCH),$(ARCH),release)
+BUILD := build/$(PRESET)
+PACKAGES := $(if $(ARCH),-$(ARCH))
 cmake_cuda_0 := -DMAXSIM_CUDA=OFF
 cmake_cuda_1 := -DMAXSIM_CUDA=ON
-cmake_cuda_auto := -DMAXSIM_CUDA=AUTO
+cmake_cuda_auto := -DMAXSIM_CUDA=$(if $(ARCH),OFF,AUTO)
 
 ifeq ($(cmake_cuda_$(CUDA)),)
 $(error CUDA=$(CUDA): must be auto, 1 or 0)
+endif
+
+ifneq ($(filter-out arm64,$(ARCH)),)
+$(error ARCH=$(ARCH): must be arm64 or empty)
 endif
 
 .DEFAULT_GOAL := help
@@ -33,25 +43,30 @@ endif
         deb docker image-programs try-image format check reference fuzz explore ci clean
 
 help: ## This list
-	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0]'
+	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0] [ARCH=arm64]'
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install the distribution packages that are missing (root or sudo), and nvcc from PyPI where it is wanted
-	@scripts/setup.sh build
+	@scripts/setup.sh build $(ARCH)
+ifeq ($(ARCH),arm64)
+	@scripts/arm64-sysroot.sh
+	@[ "$(CUDA)" != 1 ] || [ -d build/cuda-toolkit/targets/aarch64-linux ] || scripts/fetch-cuda.sh --arm64
+else
 	@scripts/fetch-cuda.sh --if-wanted $(CUDA)
+endif
 
 # CMake's output goes to a log, except for the line that says whether the CUDA backend is included.
 configure: setup
 	@mkdir -p build
-	@cmake --preset release $(cmake_cuda_$(CUDA)) -DMAXSIM_CUDA_ROOT=$(wildcard $(CURDIR)/build/cuda-toolkit) \
+	@cmake --preset $(PRESET) $(cmake_cuda_$(CUDA)) -DMAXSIM_CUDA_ROOT=$(wildcard $(CURDIR)/build/cuda-toolkit) \
 	  $(CMAKE_FLAGS) > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
 	@grep -h 'CUDA backend' build/configure.log || true
 
 build: configure ## Build everything, in build/release
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --build --preset $(PRESET) -j $(JOBS)
 
 programs: configure ## Build the four programs, without tests and benchmarks
-	@cmake --build --preset release -j $(JOBS) --target maxsimd maxsimctl maxsim-shard maxsim-loadtest
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target maxsimd maxsimctl maxsim-shard maxsim-loadtest
 
 # The first build takes long, and the compiler prints nothing while it works on one file. So this tells the user to
 # wait.
@@ -62,7 +77,7 @@ demo-notice:
 
 # Builds only the three programs that `make demo` and `make serve` run.
 demo-programs: demo-notice configure
-	@cmake --build --preset release -j $(JOBS) --target maxsimd maxsimctl maxsim-shard
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target maxsimd maxsimctl maxsim-shard
 
 # Builds nothing, so that root can install what another user has built.
 install: ## Install the programs that `make programs` built, and a systemd unit (PREFIX=/usr/local DESTDIR=)
@@ -87,7 +102,7 @@ test-arm64: ## Cross-compile the CPU kernels for 64-bit Arm and test them under 
 	@JOBS=$(JOBS) scripts/test-arm64.sh $(ARGS)
 
 bench: configure ## Time the CPU kernels beside plain loops (ARGS=flags of maxsim_bench_cpu)
-	@cmake --build --preset release -j $(JOBS) --target maxsim_bench_cpu
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target maxsim_bench_cpu
 	@$(BUILD)/bin/maxsim_bench_cpu $(ARGS)
 
 bundle: build ## Relocatable binaries, tests and libraries in build/bundle
@@ -96,12 +111,12 @@ bundle: build ## Relocatable binaries, tests and libraries in build/bundle
 
 wheels: programs ## Python packages in build/wheels: maxsim-server (the programs), maxsim-torch, the client (wheel, sdist)
 	@scripts/setup.sh bundle wheels
-	@cmake --build --preset release -j $(JOBS) --target maxsim_shared
-	@scripts/packages/make-wheels.sh $(BUILD) build/wheels
+	@cmake --build --preset $(PRESET) -j $(JOBS) --target maxsim_shared
+	@scripts/packages/make-wheels.sh $(BUILD) build/wheels$(PACKAGES)
 
 deb: programs ## A Debian package of the four programs in build/deb, for the distribution that it is built on
 	@scripts/setup.sh deb
-	@scripts/packages/make-deb.sh $(BUILD) build/deb
+	@scripts/packages/make-deb.sh $(BUILD) build/deb$(PACKAGES)
 
 # Passes JOBS only if the user gave it. Its default changes with the free memory, and with a new value Docker would not
 # reuse the layer that compiles.

@@ -49,14 +49,31 @@ echo "arm64-sysroot: Debian $release for arm64 in $target"
 
 # The links make the packages' files in /lib arrive where all of Debian's own systems have them.
 for name in bin lib sbin; do ln -s "usr/$name" "$staging/root/$name"; done
+# Scripts that build packages ask dpkg which package a library belongs to, and what a program that links it depends on
+# (shlibs). So the folder gets a database of dpkg, although nothing is configured.
+database=$staging/root/var/lib/dpkg
+mkdir -p "$database/info" "$staging/control"
+echo 1 >"$database/info/format"
+echo arm64 >"$database/arch"
 for package in "$staging"/apt/archives/*.deb; do
   dpkg-deb --fsys-tarfile "$package" | tar -x -C "$staging/root" --keep-directory-symlink --no-same-owner
+  rm -rf "$staging"/control/*
+  dpkg-deb -e "$package" "$staging/control"
+  { sed '/^Package:/a Status: install ok installed' "$staging/control/control" && echo; } >>"$database/status"
+  name=$(sed -n 's/^Package: //p' "$staging/control/control")
+  if grep -q '^Multi-Arch: same' "$staging/control/control"; then name=$name:arm64; fi
+  dpkg-deb --fsys-tarfile "$package" | tar -t | sed 's|^\.||; s|/$||; s|^$|/.|' >"$database/info/$name.list"
+  if [ -f "$staging/control/shlibs" ]; then cat "$staging/control/shlibs" >>"$database/shlibs"; fi
 done
 # Absolute links would lead to this machine's own files.
 find "$staging/root" -type l -lname '/*' -print0 | while IFS= read -r -d '' link; do
   ln -sfn --relative "$staging/root$(readlink "$link")" "$link"
 done
-rm -rf "$staging"/root/usr/share/{doc,man,locale,info,lintian}
+# CMake reads here which release of Debian a package is for.
+mkdir -p "$staging/root/etc"
+cp /etc/os-release "$staging/root/etc/"
+rm -rf "$staging"/root/usr/share/{man,locale,info,lintian}
+find "$staging/root/usr/share/doc" ! -name copyright -type f -delete
 date -u +%F >"$staging/root/.complete"
 chmod 755 "$staging/root"
 rm -rf "$target"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Packs a build into one small folder that runs elsewhere: any x86-64 Linux with the same or a newer glibc, with or
-# without a GPU. Binaries are stripped and find their libraries in ../lib.
+# Packs a build into one small folder that runs elsewhere: any Linux on the same kind of processor with the same or a
+# newer glibc, with or without a GPU. Binaries are stripped and find their libraries in ../lib. It packs tests only if
+# they run on this machine, so not those of a cross-compiled build (cmake/arm64.cmake).
 #
 #   scripts/bundle.sh [--programs-only | --manylinux] BUILD_FOLDER BUNDLE_FOLDER
 #
@@ -45,6 +46,30 @@ case "$bundle" in
   *) die "the bundle's folder must be under build/, or an absolute path: it is replaced" ;;
 esac
 
+# cached NAME: the value of a variable in CMake's cache, if there is one.
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt" 2>/dev/null || true; }
+strip=$(cached CMAKE_STRIP)
+strip=${strip:-strip}
+sysroot=$(cached MAXSIM_ARM64_SYSROOT)
+if [ -n "$sysroot" ]; then
+  sysroot=$(realpath "$sysroot")
+  qemu=$(cached MAXSIM_QEMU_ARM64)
+  [ -x "$qemu" ] || die "qemu, which finds the libraries of a cross-compiled program, is not there: scripts/setup.sh arm64"
+  [ $programs_only = 1 ] || die "$build is cross-compiled, and its tests cannot be packed: use --programs-only or --manylinux"
+fi
+# list_libraries FILE...: what ldd prints. qemu runs the loader of foreign programs, which says where it finds the libraries
+# inside the folder of their system.
+list_libraries() {
+  local file
+  if [ -z "$sysroot" ]; then
+    ldd "$@"
+    return
+  fi
+  for file in "$@"; do
+    "$qemu" -L "$sysroot" -E LD_TRACE_LOADED_OBJECTS=1 "$file" | sed -E "s#=> (/usr)?/lib/#=> $sysroot\\1/lib/#"
+  done
+}
+
 staging=$bundle.new
 rm -rf "$staging"
 mkdir -p "$staging"/{bin,lib}
@@ -83,7 +108,7 @@ if [ $manylinux = 1 ]; then everywhere+='|libstdc\+\+|libgcc_s'; fi
 from_the_machine="^($everywhere|libnss_.*|libnsl|libutil|libcuda|libnvidia-.*)\.so"
 # Excludes the scripts of tests in shared programs, because they are text.
 mapfile -t programs < <(find "$staging" -type f -executable ! -exec grep -Iq . {} \; -print)
-ldd "${programs[@]}" | awk '/=> not found/ { print "MISSING " $1 } /=> \// { print $3 }' | sort -u >"$staging/closure"
+list_libraries "${programs[@]}" | awk '/=> not found/ { print "MISSING " $1 } /=> \// { print $3 }' | sort -u >"$staging/closure"
 if grep '^MISSING' "$staging/closure"; then die "libraries are missing"; fi
 while read -r path; do
   [[ $(basename "$path") =~ $from_the_machine ]] && continue
@@ -95,8 +120,8 @@ rm "$staging/closure"
 chmod u+w "$staging"/lib/*
 
 mapfile -t libraries < <(find "$staging/lib" -type f)
-strip --strip-all "${programs[@]}"
-strip --strip-unneeded "${libraries[@]}"
+"$strip" --strip-all "${programs[@]}"
+"$strip" --strip-unneeded "${libraries[@]}"
 rpath=(--set-rpath)
 if [ $manylinux = 1 ]; then rpath=(--force-rpath --set-rpath); fi
 # shellcheck disable=SC2016 # $ORIGIN is the loader's
@@ -124,7 +149,7 @@ if [ $programs_only = 0 ]; then copy_data; fi
 } >"$staging/VERSION"
 
 # No program may still load a library from outside the bundle: this runs the loader on all of them.
-if ldd "${programs[@]}" | awk '/=> \// { print $3 }' |
+if list_libraries "${programs[@]}" | awk '/=> \// { print $3 }' |
   grep -v "^$(realpath "$staging")/" | grep -vE "/($everywhere)\.so"; then
   die "the libraries above are not in the bundle"
 fi

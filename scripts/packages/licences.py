@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The licences of what the programs hold that is not maxsim's: bundled libraries, headers and the CUDA runtime that are
-compiled in. For the packages that scripts/packages builds, on a Debian or an Ubuntu.
+compiled in. For the packages that scripts/packages builds, on a Debian or an Ubuntu. For a cross-compiled build, it takes
+the licences from the folder that holds the other machine's packages (scripts/arm64-sysroot.sh).
 
   scripts/packages/licences.py BUILD_FOLDER TARGET_FOLDER [LIBRARY...]
 
@@ -31,17 +32,28 @@ def cached_variable(build, name):
     return ""
 
 
-def owners(paths):
-    """Returns the names of the Debian packages to which files belong, as {path: package}. Raises NoLicence for a file
-    of no package."""
+def system_root(build):
+    """Returns the folder that holds the packages which the build uses: / or that of another machine's packages."""
+    return pathlib.Path(cached_variable(build, "MAXSIM_ARM64_SYSROOT") or "/").resolve()
+
+
+def dpkg_query(root, *arguments):
+    command = ["dpkg-query", f"--admindir={root / 'var/lib/dpkg'}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def owners(paths, root=pathlib.Path("/")):
+    """Returns the names of the Debian packages to which files below the system's root belong, as {path: package}.
+    Raises NoLicence for a file of no package."""
     candidates = {}
     for path in paths:
-        resolved = str(pathlib.Path(path).resolve())
+        inside = f"/{pathlib.Path(path).absolute().relative_to(root)}"
+        resolved = f"/{pathlib.Path(path).resolve().relative_to(root)}"
         # With a merged /usr, a file has two paths, with and without /usr, and its package may list either.
-        candidates[path] = [str(path), resolved, resolved.removeprefix("/usr"), f"/usr{resolved}"]
+        candidates[path] = [inside, resolved, resolved.removeprefix("/usr"), f"/usr{resolved}"]
     wanted = sorted({name for names in candidates.values() for name in names})
     # dpkg-query reports an error for a name that no package has, but still answers for the others.
-    shown = subprocess.run(["dpkg-query", "-S", *wanted], capture_output=True, text=True).stdout if wanted else ""
+    shown = dpkg_query(root, "-S", *wanted).stdout if wanted else ""
     lines = (line.rpartition(": ") for line in shown.splitlines())
     found = {name: packages.split(":")[0] for packages, _, name in lines}
     packages = {}
@@ -53,9 +65,9 @@ def owners(paths):
     return packages
 
 
-def version_of(package):
-    command = ["dpkg-query", "-W", "-f", "${Version}\n", package]
-    shown = subprocess.run(command, check=True, capture_output=True, text=True)
+def version_of(root, package):
+    shown = dpkg_query(root, "-W", "-f", "${Version}\n", package)
+    shown.check_returncode()
     return shown.stdout.splitlines()[0]
 
 
@@ -83,18 +95,19 @@ def collect(build, libraries, target):
     """Copies into the folder `target` the licences of the libraries (paths on this machine) and of what is compiled in,
     with libraries.txt, which names each. Raises NoLicence."""
     target = pathlib.Path(target)
+    root = system_root(build)
     lines, packages, common = [], {}, set()
-    paths = [*libraries, *(header for header in COMPILED_IN if pathlib.Path(header).exists())]
-    for path, package in owners(paths).items():
+    headers = [root / header.lstrip("/") for header in COMPILED_IN]
+    for path, package in owners([*libraries, *filter(pathlib.Path.exists, headers)], root).items():
         packages.setdefault(package, []).append(pathlib.Path(path).name)
     for package, names in sorted(packages.items()):
-        source = pathlib.Path("/usr/share/doc", package, "copyright")
+        source = root / "usr/share/doc" / package / "copyright"
         if not source.exists():
             raise NoLicence(f"{source} is not there")
         (target / package).mkdir(parents=True)
         shutil.copyfile(source, target / package / "copyright")
         common |= set(COMMON_LICENCE.findall(source.read_text(errors="replace")))
-        lines.append(f"{package} {version_of(package)}: {' '.join(sorted(set(names)))}")
+        lines.append(f"{package} {version_of(root, package)}: {' '.join(sorted(set(names)))}")
     # The copyright files refer to these texts by their paths on a Debian machine.
     for name in sorted(common):
         source = pathlib.Path("/usr/share/common-licenses", name)

@@ -20,6 +20,27 @@ for name in maxsimd maxsimctl maxsim-shard maxsim-loadtest; do
 done
 umask 022
 
+# qemu runs cross-compiled programs. The packages of their libraries are in the folder of arm64-sysroot.sh.
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt" 2>/dev/null || true; }
+sysroot=$(cached MAXSIM_ARM64_SYSROOT)
+emulator=()
+if [ -n "$sysroot" ]; then
+  sysroot=$(realpath "$sysroot")
+  qemu=$(cached MAXSIM_QEMU_ARM64)
+  [ -x "$qemu" ] || die "qemu, which runs cross-compiled programs, is not there: scripts/setup.sh arm64"
+  emulator=("$qemu" -L "$sysroot")
+fi
+
+# foreign_dependencies: the packages that cross-compiled programs need, as CPack finds them for programs of this machine.
+# `shlibs` says which package each library belongs to. dpkg-shlibdeps wants to read a debian/control.
+foreign_dependencies() {
+  mkdir -p "$build/debian/shlibdeps/debian"
+  printf 'Source: maxsim-server\n\nPackage: maxsim-server\nArchitecture: any\n' >"$build/debian/shlibdeps/debian/control"
+  (cd "$build/debian/shlibdeps" && DEB_HOST_ARCH=arm64 dpkg-shlibdeps -O --warnings=0 "-L$sysroot/var/lib/dpkg/shlibs" \
+    "-l$sysroot/usr/lib/aarch64-linux-gnu" "-l$sysroot/lib/aarch64-linux-gnu" \
+    "$build"/bin/{maxsimd,maxsimctl,maxsim-shard,maxsim-loadtest}) | sed -n 's/^shlibs:Depends=//p'
+}
+
 root=$build/debian/root
 doc=$root/usr/share/doc/maxsim-server
 rm -rf "$build/debian"
@@ -39,7 +60,7 @@ mkdir "$units/maxsimd@router.service.d"
 cp deploy/systemd/maxsimd@router.service.d/router.conf "$units/maxsimd@router.service.d/"
 cp deploy/debian/maxsimd.yaml "$root/etc/maxsim/"
 echo /etc/maxsim/maxsimd.yaml >"$build/debian/conffiles"
-python3 -B scripts/packages/man_pages.py "$build/bin" "$root/usr/share/man"
+python3 -B scripts/packages/man_pages.py "$build/bin" "$root/usr/share/man" "${emulator[@]}"
 
 cp README.md deploy/debian/README.Debian deploy/debian/copyright "$doc/"
 git ls-files -- 'docs/*.md' ':!docs/lab' | while IFS= read -r page; do
@@ -70,9 +91,16 @@ maxsim-server ($version-$release) unstable; urgency=medium
  -- $contact  $(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")
 CHANGELOG
 
+definitions=()
+if [ -n "$sysroot" ]; then
+  libraries=$(foreign_dependencies)
+  [ -n "$libraries" ] || die "dpkg-shlibdeps found no packages for the programs' libraries in $sysroot"
+  definitions=(-D "CPACK_DEBIAN_PACKAGE_DEPENDS=adduser, $libraries")
+fi
 mkdir -p "$target"
 rm -f "$target"/maxsim-server_*.deb
-(cd "$build/debian" && cpack --config ../CPackConfig.cmake -G DEB -B "$build/debian/cpack" >cpack.log 2>&1) ||
+(cd "$build/debian" &&
+  cpack --config ../CPackConfig.cmake -G DEB -B "$build/debian/cpack" "${definitions[@]}" >cpack.log 2>&1) ||
   { cat "$build/debian/cpack.log" >&2; die "cpack failed"; }
 package=$(basename "$build"/debian/cpack/*.deb)
 cp "$build/debian/cpack/$package" "$target/"

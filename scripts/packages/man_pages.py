@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Writes the manual pages of the programs, which say what --help says, of subcommands too.
 
-  scripts/packages/man_pages.py PROGRAM_FOLDER TARGET_FOLDER
+  scripts/packages/man_pages.py PROGRAM_FOLDER TARGET_FOLDER [EMULATOR...]
 
-Writes TARGET_FOLDER/man8/maxsimd.8.gz and TARGET_FOLDER/man1/NAME.1.gz for the other three.
+Writes TARGET_FOLDER/man8/maxsimd.8.gz and TARGET_FOLDER/man1/NAME.1.gz for the other three. EMULATOR is the command that
+runs programs of another machine: qemu with its flags.
 """
 
 import gzip
@@ -20,8 +21,13 @@ TWO_COLUMNS = re.compile(r"^ {2,8}-.*?\S {2,}(?=\S)|^ {2}[a-z-]+ {2,}(?=\S)| {20
 SUBCOMMAND = re.compile(r"^  ([a-z][a-z-]*) {2,}\S")
 
 
+def output_of(program, *arguments):
+    command = [*sys.argv[3:], program, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 def help_of(program, *subcommand):
-    return subprocess.run([program, *subcommand, "--help"], check=True, capture_output=True, text=True).stdout
+    return output_of(program, *subcommand, "--help")
 
 
 def subcommands(text):
@@ -77,12 +83,12 @@ def page(program, name, section, version):
 
 
 def main():
-    if len(sys.argv) != 3 or sys.argv[1].startswith("-"):
+    if len(sys.argv) < 3 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
     programs, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     for name, section in SECTIONS.items():
         program = programs / name
-        shown = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
+        shown = output_of(program, "--version")
         folder = target / f"man{section}"
         folder.mkdir(parents=True, exist_ok=True)
         data = page(program, name, section, shown.split()[1]).encode()

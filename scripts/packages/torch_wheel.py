@@ -48,12 +48,13 @@ def die(message):
     sys.exit(f"torch_wheel: {message}")
 
 
-def lay_out(library, package):
+def lay_out(build, library, package):
     """Fills the folder of the Python package. Returns the platform tag."""
     shutil.copytree(SOURCE / "maxsim_torch", package, ignore=shutil.ignore_patterns("__pycache__", "lib"))
     (package / "lib").mkdir()
     target = package / "lib" / "libmaxsim.so.0"
-    subprocess.run(["strip", "--strip-unneeded", "-o", str(target), str(library)], check=True)
+    strip = licences.cached_variable(build, "CMAKE_STRIP") or "strip"
+    subprocess.run([strip, "--strip-unneeded", "-o", str(target), str(library)], check=True)
     return manylinux.platform_tag(package)
 
 
@@ -81,7 +82,7 @@ def main():
     version = licences.cached_variable(build, "CMAKE_PROJECT_VERSION")
 
     def make_files(package, dist_info):
-        tag = lay_out(library, package)
+        tag = lay_out(build, library, package)
         write_dist_info(dist_info, version, tag, licences.cuda_licence(build))
         return tag
 
