@@ -151,6 +151,7 @@ check: build ## Check the format and the clocks, run clang-tidy, shellcheck and 
 	@scripts/make-proto-reference.py --check
 	@scripts/make-chart-reference.py --check
 	@scripts/check-tidy.sh
+	@tests/support/rust.sh $(BUILD)/tests/rust lint
 
 reference: ## Write docs/reference/proto.md, and the API reference of client/ and kernels/maxsim.h into build/reference/html
 	@scripts/setup.sh check

@@ -27,7 +27,7 @@ SCRIPTS = {
     "http": [sys.executable, "-B", HERE / "http_requests.py"],
 }
 # The drivers that speak HTTP; the others speak gRPC.
-OVER_HTTP = {"http", "java", "typescript"}
+OVER_HTTP = {"http", "java", "rust", "typescript"}
 # The methods that clients do not have, by driver. If a driver does not run a case of another method, the test fails.
 LEFT_OUT = {}
 
