@@ -117,7 +117,8 @@ fn read_timings(found: &Value) -> Timings {
     }
 }
 
-pub(crate) fn read_writes(answer: &Value) -> Result<WriteResults, Error> {
+/// Reads the answer to a write of `num` documents.
+pub(crate) fn read_writes(answer: &Value, num: usize) -> Result<WriteResults, Error> {
     let outcome = |one: &Value| {
         Some(WriteResult {
             outcome: match one["outcome"].as_str()? {
@@ -130,7 +131,11 @@ pub(crate) fn read_writes(answer: &Value) -> Result<WriteResults, Error> {
             truncated: flag(one, "truncated"),
         })
     };
-    Ok(WriteResults { results: elements(answer, "results", outcome)?, sequence: integer(answer, "sequence")? })
+    let results = elements(answer, "results", outcome)?;
+    if results.len() != num {
+        return Err(wrong("results"));
+    }
+    Ok(WriteResults { results, sequence: integer(answer, "sequence")? })
 }
 
 /// Reads one answer to a delete with a filter, and whether more documents match.
@@ -298,7 +303,10 @@ mod tests {
         assert!(message(read_ranking(unscored, false).unwrap_err()).contains("relevance_score"));
         assert!(message(read_count(&json!({"count": -1})).unwrap_err()).contains("count"));
         let outcome = json!({"results": [{"outcome": "else"}], "sequence": 1});
-        assert!(message(read_writes(&outcome).unwrap_err()).contains("results"));
+        assert!(message(read_writes(&outcome, 1).unwrap_err()).contains("results"));
+        let short = json!({"results": [{"outcome": "applied"}], "sequence": 1});
+        assert!(message(read_writes(&short, 2).unwrap_err()).contains("results"));
+        assert_eq!(read_writes(&short, 1).unwrap().results.len(), 1);
         assert!(message(read_stored(json!([])).unwrap_err()).contains("documents"));
         assert!(message(read_explanation(&json!({"id": 1.5})).unwrap_err()).contains("id"));
     }

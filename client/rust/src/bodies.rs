@@ -157,11 +157,12 @@ pub(crate) struct UpsertBodies<I> {
     num_read: usize,
 }
 
-/// One request: its body, and the index of its first document in the whole call.
+/// One request: its body, the index of its first document in the whole call, and the number of its documents.
 #[derive(Debug, PartialEq)]
 pub(crate) struct UpsertBody {
     pub(crate) text: String,
     pub(crate) first: usize,
+    pub(crate) num: usize,
 }
 
 const UPSERT_START: &str = r#"{"documents":["#;
@@ -206,7 +207,7 @@ impl<I: Iterator<Item = Document>> Iterator for UpsertBodies<I> {
 
 fn joined(documents: &[String], first: usize) -> UpsertBody {
     let text = [UPSERT_START, &documents.join(","), UPSERT_END].concat();
-    UpsertBody { text, first }
+    UpsertBody { text, first, num: documents.len() }
 }
 
 fn document_text(document: &Document, index: usize) -> Result<String, Error> {

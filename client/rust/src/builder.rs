@@ -109,7 +109,7 @@ impl ClientBuilder {
         self.header("x-client-id", id)
     }
 
-    /// Adds a header to every request.
+    /// Adds a header to every request. For `authorization`, use [`token`](Self::token).
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
@@ -229,6 +229,10 @@ pub(crate) fn check_timeout(timeout: Duration) -> Result<(), Error> {
 }
 
 fn check_header(name: &str, value: &str) -> Result<(), Error> {
+    if name.eq_ignore_ascii_case("authorization") {
+        // `build` checks a token's URL, and a header would go round that check.
+        return Err(Error::argument("header \"authorization\" must be set with token or token_source"));
+    }
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let is_value = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
     if !name.is_empty() && name.bytes().all(is_name) && value.bytes().all(is_value) {
@@ -284,6 +288,7 @@ mod tests {
             (plain().retry(RetryPolicy { jitter: 2.0, ..RetryPolicy::default() }), "retry.jitter is 2.0; "),
             (plain().client_id("two\nlines"), "header \"x-client-id\" cannot be sent"),
             (plain().header("a b", ""), "header \"a b\" cannot be sent"),
+            (plain().header("Authorization", "Bearer secret"), "header \"authorization\" must be set with token"),
             (plain().token("secret"), "token would be sent in the clear"),
             (plain().token_source(|| Ok("secret".into())), "token would be sent in the clear"),
             (plain().ca_file("ca.pem"), "url is http://localhost:7071; must be https with ca_file"),

@@ -130,7 +130,7 @@ impl Client {
         for body in UpsertBodies::new(documents.into_iter(), self.transport.max_body_bytes) {
             let body = body?;
             let answer = self.call("PUT", &path, &body.text).map_err(|error| error.with_documents_from(body.first))?;
-            let one = read_writes(&answer)?;
+            let one = read_writes(&answer, body.num)?;
             written.results.extend(one.results);
             written.sequence = one.sequence;
         }
@@ -146,7 +146,7 @@ impl Client {
     ) -> Result<WriteResults, Error> {
         let ids: Vec<Id> = ids.into_iter().map(Into::into).collect();
         let body = Body::default().with("ids", ids_to_json(&ids)?).with_option("version", options.version).into_text();
-        read_writes(&self.call("DELETE", &documents_path(collection, "")?, &body)?)
+        read_writes(&self.call("DELETE", &documents_path(collection, "")?, &body)?, ids.len())
     }
 
     /// Deletes all documents of a live collection that match a filter. They may be more than one request deletes: the
@@ -285,9 +285,13 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Returns the path of a collection's documents.
+/// Returns the path of a collection's documents. Refuses `.` and `..`, because in a URL these name other paths, even if
+/// they are escaped.
 pub(crate) fn documents_path(collection: &str, call: &str) -> Result<String, Error> {
     check_collection(collection)?;
+    if matches!(collection, "." | "..") {
+        return Err(Error::argument(format!("collection is {:?}; must be the name of a collection", collection)));
+    }
     Ok(format!("/v1/collections/{}/documents{}", path_segment(collection), call))
 }
 
@@ -305,15 +309,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_can_be_shared_by_threads() {
-        fn check<T: Send + Sync + Clone + 'static>() {}
+    fn clients_errors_and_iterators_can_be_shared_by_threads() {
+        fn check<T: Send + Sync + 'static>() {}
         check::<Client>();
+        check::<Error>();
+        check::<Scroll>();
     }
 
     #[test]
     fn names_of_collections_are_escaped_in_paths() {
         let path = documents_path("a/b ä?%.", "/get").unwrap();
         assert_eq!(path, "/v1/collections/a%2Fb%20%C3%A4%3F%25./documents/get");
-        assert!(documents_path("", "").unwrap_err().is_local());
+        for wrong in ["", ".", ".."] {
+            let error = documents_path(wrong, "").unwrap_err();
+            assert!(error.is_local() && error.message().starts_with(&format!("collection is {wrong:?}; ")), "{error}");
+        }
     }
 }

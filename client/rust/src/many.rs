@@ -5,7 +5,8 @@ use std::sync::Mutex;
 use std::thread;
 
 /// Calls `work` with 0 to `num - 1`, at most `concurrency` calls at a time. Returns the results in this order, or the
-/// first error; after an error, no further calls begin. A panic of `work` becomes one of this function.
+/// first error; after an error, no further calls begin. A panic of `work` becomes one of this function. If the system
+/// refuses more threads, fewer calls run at a time.
 pub(crate) fn in_parallel<T: Send, E: Send>(
     num: usize,
     concurrency: usize,
@@ -30,7 +31,9 @@ pub(crate) fn in_parallel<T: Send, E: Send>(
         }
     };
     let mut done = thread::scope(|scope| {
-        let others: Vec<_> = (1..concurrency.min(num)).map(|_| scope.spawn(run)).collect();
+        let others: Vec<_> = (1..concurrency.min(num))
+            .map_while(|_| thread::Builder::new().name("maxsim-rerank".into()).spawn_scoped(scope, run).ok())
+            .collect();
         let mut done = run();
         for other in others {
             match other.join() {

@@ -1,7 +1,7 @@
 //! Makes the HTTP requests of a client: connections, deadline, retries, token.
 
 use std::error::Error as StdError;
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::{mpsc, Arc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +10,9 @@ use serde_json::Value;
 
 use crate::error::{Code, Error};
 use crate::retry::{random, RetryPolicy};
+
+// Far more than a server answers, so that an endless answer of something else does not fill the memory.
+const MAX_ANSWER_BYTES: u64 = 1 << 30;
 
 /// Returns the bearer token, or why there is none.
 pub(crate) type TokenSource = dyn Fn() -> Result<String, Box<dyn StdError + Send + Sync>> + Send + Sync;
@@ -112,6 +115,10 @@ impl Transport {
             Ok(Ok(answer)) => Ok(answer),
             // ureq keeps the same deadline, and may notice first that it has passed.
             Ok(Err(cause)) if deadline.remaining().is_zero() => Err(self.late(deadline).with_source(cause)),
+            Ok(Err(cause)) if is_too_large(&*cause) => {
+                let message = format!("the answer of {}{} is too large: {}", self.url, request.path, cause);
+                Err(Error::new(Code::Internal, message).with_source(cause))
+            }
             Ok(Err(cause)) => {
                 let message = format!("cannot reach maxsimd at {}: {}", self.url, cause);
                 Err(Error::new(Code::Unavailable, message).with_source(cause))
@@ -156,11 +163,26 @@ fn exchange(request: ureq::Request, body: Option<String>) -> Result<Answer, Box<
     };
     let status = response.status();
     let retry_after = response.header("retry-after").map(String::from);
-    let mut bytes = Vec::new();
-    response.into_reader().read_to_end(&mut bytes)?;
+    let bytes = read_at_most(response.into_reader(), MAX_ANSWER_BYTES)?;
     // An answer of a proxy may be in another encoding. It is only shown in an error.
     let text = String::from_utf8(bytes).unwrap_or_else(|wrong| String::from_utf8_lossy(wrong.as_bytes()).into_owned());
     Ok(Answer { status, text, retry_after })
+}
+
+/// Says whether this is an error of `read_at_most`, which another attempt would only meet again.
+fn is_too_large(cause: &(dyn StdError + Send + Sync + 'static)) -> bool {
+    cause.downcast_ref::<io::Error>().map(io::Error::kind) == Some(io::ErrorKind::InvalidData)
+}
+
+/// Reads up to the end. Fails with `InvalidData` if there are more than `max_bytes`.
+fn read_at_most(reader: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        let message = format!("the answer has more than {} bytes", max_bytes);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    Ok(bytes)
 }
 
 fn current_token(source: &Arc<TokenSource>) -> Result<String, Error> {
@@ -179,4 +201,17 @@ pub(crate) fn check_token(token: &str) -> Result<(), Error> {
     }
     let message = "token is empty or has spaces, line ends or other characters; must be printable ASCII";
     Err(Error::argument(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_may_have_the_largest_number_of_bytes_and_no_more() {
+        assert_eq!(read_at_most(&b"1234"[..], 4).unwrap(), b"1234");
+        let error = read_at_most(io::repeat(b' '), 4).unwrap_err();
+        assert_eq!(error.to_string(), "the answer has more than 4 bytes");
+        assert!(is_too_large(&error) && !is_too_large(&io::Error::from(io::ErrorKind::UnexpectedEof)));
+    }
 }

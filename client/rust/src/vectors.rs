@@ -35,7 +35,8 @@ impl Vectors {
     #[must_use]
     pub fn from_rows<R: AsRef<[f32]>>(rows: &[R]) -> Self {
         let dim = rows.first().map_or(0, |row| row.as_ref().len());
-        let mut values = Vec::with_capacity(rows.len() * dim);
+        // Not rows.len() * dim: if the rows differ, that may be more than the memory.
+        let mut values = Vec::with_capacity(rows.iter().map(|row| row.as_ref().len()).sum());
         let mut uneven = None;
         for (i, row) in rows.iter().map(AsRef::as_ref).enumerate() {
             if uneven.is_none() && row.len() != dim {
@@ -220,5 +221,8 @@ mod tests {
         assert_eq!(message(Vectors::from_rows::<Vec<f32>>(&[])), none);
         assert_eq!(message(Vectors::from(vec![Vec::<f32>::new()])), none);
         assert!(message(Vectors::flat(vec![1.0], 0)).contains("query"));
+        let mut one_long = vec![vec![]; 1 << 20];
+        one_long[0] = vec![0.0; 1 << 20];
+        assert_eq!(message(one_long.into()), "query[1] has 0 values; every row must have 1048576");
     }
 }
