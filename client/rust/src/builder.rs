@@ -17,7 +17,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 // Much more than any call takes, and far from overflowing an Instant.
 const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 3600);
 const DEFAULT_MAX_BODY_BYTES: usize = 16 << 20;
-// More than the threads that usually share a client, because ureq closes the connections beyond it.
+// ureq closes idle connections beyond this number, so it is larger than the usual number of threads that share a client.
 const MAX_IDLE_CONNECTIONS: usize = 64;
 
 /// The options of a [`Client`]. [`Client::builder`] makes it, and [`build`](Self::build) checks it.
@@ -90,14 +90,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the time of one request with all its attempts and the waits between them. Default 30 s. A method that makes
+    /// Limits the time of one request with all its attempts and the waits between them. Default 30 s. A method that makes
     /// several requests gives each of them this time.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Sets how often a call is tried.
+    /// Sets how often a failed request is retried, and how long the client waits before each retry.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
@@ -115,7 +115,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Trusts only the authorities in this PEM file, which may have several certificates, and not those of the system.
+    /// Trusts only the certificates in this PEM file, one or several, and not those of the system.
     /// `build` reads the file.
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.ca_file = Some(path.into());

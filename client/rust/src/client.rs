@@ -51,7 +51,7 @@ impl Client {
         Self { transport: Arc::new(transport), timeout }
     }
 
-    /// Returns a client that shares these connections and gives its requests another time.
+    /// Returns a client that shares these connections and has another timeout.
     pub fn with_timeout(&self, timeout: Duration) -> Result<Self, Error> {
         check_timeout(timeout)?;
         Ok(Self { timeout, ..self.clone() })
@@ -149,8 +149,8 @@ impl Client {
         read_writes(&self.call("DELETE", &documents_path(collection, "")?, &body)?, ids.len())
     }
 
-    /// Deletes all documents of a live collection that match a filter. They may be more than one request deletes: the
-    /// request is then repeated until no more match. An error has [`num_deleted`](Error::num_deleted).
+    /// Deletes all documents of a live collection that match a filter. If one request cannot delete them all,
+    /// it is repeated until no more match. An error has [`num_deleted`](Error::num_deleted).
     pub fn delete_matching(
         &self,
         collection: &str,
@@ -191,7 +191,7 @@ impl Client {
         }
     }
 
-    /// Reads documents as they are stored, of any collection. Any number of ids; at most 1,000 are read per request.
+    /// Reads documents of any collection as they are stored. More than 1,000 ids are read in several requests.
     pub fn get<T: Into<Id>>(
         &self,
         collection: &str,

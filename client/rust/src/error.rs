@@ -20,7 +20,7 @@ pub enum Code {
     DeadlineExceeded,
     /// The collection or a document does not exist.
     NotFound,
-    /// What should be created exists.
+    /// The object to create exists already.
     AlreadyExists,
     /// The token does not permit the call.
     PermissionDenied,
@@ -28,7 +28,7 @@ pub enum Code {
     ResourceExhausted,
     /// The server or the collection is not in the state that the call needs.
     FailedPrecondition,
-    /// Another call was in the way.
+    /// Another call interfered. The whole operation may be tried again.
     Aborted,
     /// A value is outside its range.
     OutOfRange,
@@ -101,7 +101,7 @@ impl fmt::Display for Code {
 
 type Source = Box<dyn StdError + Send + Sync>;
 
-/// Why a method failed. Programs read its members; the message is for people only.
+/// Why a method failed. Programs should decide by the code and the other members; the message is for people.
 pub struct Error(Box<Inner>);
 
 #[derive(Debug, Default)]
@@ -125,14 +125,15 @@ impl Error {
         Self(Box::new(Inner { code: Some(code), message: message.into(), ..Inner::default() }))
     }
 
-    /// The error of an argument or an option that the client itself refuses.
+    /// Makes the error for an argument or an option that the client itself refuses.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
         let mut error = Self::new(Code::InvalidArgument, message);
         error.0.is_local = true;
         error
     }
 
-    /// The error of an answer whose status is not 2xx. `body` is null if it is not JSON, then `text` is shown.
+    /// Makes the error for an answer whose status is not 2xx. If the answer is not JSON, `body` is null, and the message shows
+    /// the start of `text`.
     pub(crate) fn of_answer(status: u16, body: &Value, text: &str, retry_after: Option<&str>) -> Self {
         let found = &body["error"];
         let mut error = match found["code"].as_str() {
@@ -193,7 +194,7 @@ impl Error {
         self.0.code.unwrap_or(Code::Unknown)
     }
 
-    /// Returns the text for people. Its words may change.
+    /// Returns the message for people. Later versions may word it differently.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message

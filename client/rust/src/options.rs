@@ -64,7 +64,7 @@ options! {
         request_id: impl Into<String> => String,
         /// The answer must include the write with this sequence.
         min_sequence: u64 => u64,
-        /// Of `rerank_many` only: the number of requests in flight at a time. Default 8.
+        /// Used by `rerank_many` only: the number of requests in flight at a time. Default 8.
         concurrency: usize => usize,
         ; stored payload_fields: Vec<String>
     }
@@ -98,7 +98,7 @@ options! {
     DeleteOptions {
         /// A document with a newer version is not deleted.
         version: u64 => u64,
-        /// Of `delete_matching` only: the filter must see the write with this sequence.
+        /// Used by `delete_matching` only: the filter must see the write with this sequence.
         min_sequence: u64 => u64,
     }
 }
@@ -120,7 +120,7 @@ options! {
     ScrollOptions {
         /// Returns only documents that match.
         filter: impl Into<Filter> => Filter,
-        /// Leaves out all ids up to this one.
+        /// Starts with the first id after this one.
         after: impl Into<Id> => Id,
         /// Documents per request, 1 to 1,000. Default 100.
         page_size: u64 => u64,

@@ -91,7 +91,7 @@ pub struct Timings {
     pub total_us: f64,
 }
 
-/// What became of a written or deleted document.
+/// The outcome of writing or deleting one document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -107,7 +107,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteResult {
-    /// What became of the document.
+    /// Whether the document was written or deleted.
     pub outcome: Outcome,
     /// Sequence of the write; `None` if nothing was written.
     pub sequence: Option<u64>,

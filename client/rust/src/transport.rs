@@ -14,10 +14,10 @@ use crate::retry::{random, RetryPolicy};
 // Far more than a server answers, so that an endless answer of something else does not fill the memory.
 const MAX_ANSWER_BYTES: u64 = 1 << 30;
 
-/// Returns the bearer token, or why there is none.
+/// Returns the bearer token, or the reason why there is none.
 pub(crate) type TokenSource = dyn Fn() -> Result<String, Box<dyn StdError + Send + Sync>> + Send + Sync;
 
-/// What all copies of a client share.
+/// The state that all clones of a client share.
 pub(crate) struct Transport {
     /// Without a slash at its end.
     pub(crate) url: String,

@@ -95,7 +95,7 @@ impl<R: AsRef<[f32]>> From<Vec<R>> for Input {
     }
 }
 
-/// A query: a text or token vectors, and perhaps one weight per token. Made `from` a text, [`Vectors`] or rows.
+/// A query: a text or token vectors, with an optional weight per token. Texts, [`Vectors`] and rows convert into it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
     pub(crate) input: Input,
@@ -127,30 +127,30 @@ impl<T: Into<Input>> From<T> for Query {
 pub enum Candidates {
     /// Every document of the collection.
     WholeCollection,
-    /// Documents of the collection.
+    /// Documents of the collection with these ids.
     Ids(Vec<Id>),
-    /// Documents that the request brings with it. The collection of the call may then be `""`.
+    /// Documents that are sent with the request. The call's collection may then be `""`.
     Documents(Vec<Input>),
 }
 
 impl Candidates {
-    /// Makes candidates of ids: `Candidates::ids(["a", "b"])`.
+    /// Makes candidates from ids: `Candidates::ids(["a", "b"])`.
     pub fn ids<T: Into<Id>>(ids: impl IntoIterator<Item = T>) -> Self {
         Self::Ids(ids.into_iter().map(Into::into).collect())
     }
 
-    /// Makes candidates of texts or vectors: `Candidates::documents(["first text", "second text"])`.
+    /// Makes candidates from texts or vectors: `Candidates::documents(["first text", "second text"])`.
     pub fn documents<T: Into<Input>>(documents: impl IntoIterator<Item = T>) -> Self {
         Self::Documents(documents.into_iter().map(Into::into).collect())
     }
 }
 
-/// A filter, which the page `docs/reference/filters.md` describes.
+/// A filter. The page `docs/reference/filters.md` describes the language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// Such as `lang = "en" and year >= 2020`.
+    /// An expression, such as `lang = "en" and year >= 2020`.
     Text(String),
-    /// The same as a JSON object.
+    /// A filter as a JSON object.
     Json(Value),
 }
 
@@ -191,7 +191,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Makes a document of its text or its token vectors.
+    /// Makes a document from its text or its token vectors.
     pub fn new(id: impl Into<Id>, content: impl Into<Input>) -> Self {
         Self { id: id.into(), content: content.into(), payload: None, version: None }
     }
