@@ -55,6 +55,18 @@ fn a_connection_that_ends_without_an_answer_is_retried() {
 }
 
 #[test]
+fn a_cut_answer_and_the_error_page_of_a_proxy_are_retried() {
+    // Without its last byte, the first answer would still be JSON.
+    let server = Server::start(|_, i| match i {
+        0 => Reply::Cut(json!({"count": 1}).to_string() + " "),
+        1 => Reply::Answer(502, "content-type: text/html\r\n", "<html>Bad gateway</html>".into()),
+        _ => Reply::ok(json!({"count": 2})),
+    });
+    assert_eq!(count(&quick(&server).build().unwrap()).unwrap(), 2);
+    assert_eq!(server.requests().len(), 3);
+}
+
+#[test]
 fn a_wait_that_the_deadline_would_end_is_not_begun() {
     let busy = || Reply::Answer(429, "retry-after: 3600\r\n", r#"{"error": {"code": "RESOURCE_EXHAUSTED"}}"#.into());
     let server = Server::start(move |_, _| busy());

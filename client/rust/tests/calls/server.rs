@@ -27,6 +27,8 @@ pub enum Reply {
     Chunked(String),
     /// Closes the connection without an answer.
     Close,
+    /// Closes the connection before the last byte of this body.
+    Cut(String),
     /// Never answers.
     Hang,
     /// Answers with this body, and then reads nothing more.
@@ -97,6 +99,11 @@ fn serve(mut stream: TcpStream, requests: &Mutex<Vec<Request>>, answer: &dyn Fn(
                 write!(stream, "0\r\n\r\n").unwrap();
             }
             Reply::Close => return,
+            Reply::Cut(body) => {
+                let (length, sent) = (body.len(), &body[..body.len() - 1]);
+                write!(stream, "HTTP/1.1 200 X\r\ncontent-length: {length}\r\n\r\n{sent}").unwrap();
+                return;
+            }
             Reply::Hang => hang(),
             Reply::AnswerAndHang(body) => {
                 let length = body.len();
