@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/machine.h"
+#include "server/cluster/groups/groups_watcher.h"
 #include "server/cluster/snapshot_client.h"
 #include "server/live/live_collection.h"
 #include "server/live/stream/nats_keys.h"
@@ -50,6 +51,20 @@ config::Config Derived(config::Config config) {
   config.limits.max_staged_bytes = config.engine.executor.max_staged_bytes;
   config.limits.max_dim = config.engine.executor.max_dim;
   return config;
+}
+
+// Returns the addresses of the servers. A name that has none, for example because no server of the group runs, is
+// left out.
+std::vector<std::string> ResolvePeers(const std::vector<std::string>& peers) {
+  std::vector<std::string> addresses;
+  for (const std::string& peer : peers) {
+    const absl::StatusOr<std::vector<std::string>> resolved = cluster::ResolveTarget(peer);
+    if (!resolved.ok()) continue;
+    for (const std::string& address : *resolved) {
+      if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) addresses.push_back(address);
+    }
+  }
+  return addresses;
 }
 
 std::unique_ptr<live::Layouts> MakeLayouts(const live::LiveOptions& options) {
@@ -116,7 +131,9 @@ void ServingRole::ShareCollections() {
   if (!config_.live.create_from_cluster) return;
   learner_ = std::make_unique<live::CollectionLearner>(
       shared_collections_.get(), layouts_.get(),
-      live::CollectionLearner::Options{.own = {.group = config_.live.group, .partition = config_.store.partition}},
+      live::CollectionLearner::Options{
+          .own = {.group = config_.live.group, .partition = config_.store.partition},
+          .on_removed = [this](const std::string& name) { collections_.StopAwaiting(name); }},
       [this](const store::SharedSettings& settings, const collection::SlotRange& slots) {
         return collections_.CreateShared(settings, slots);
       });
@@ -126,14 +143,24 @@ absl::Status ServingRole::EnableBootstrap() {
   // Read once, so that the server does not start with a wrong token file.
   if (absl::Status status = OptionsToServers(config_).status(); !status.ok()) return status;
   if (config_.live.log != live::LogKind::kNats) return absl::OkStatus();
-  collections_.SetBootstrap(
-      {.open = [this](const std::string& address, const std::string& collection, const tracing::SpanParent& span,
-                      const StopSignal* stop) -> absl::StatusOr<std::unique_ptr<service::IncomingSnapshot>> {
+  service::BootstrapOptions bootstrap{
+      .open = [this](const std::string& address, const std::string& collection, const tracing::SpanParent& span,
+                     const StopSignal* stop) -> absl::StatusOr<std::unique_ptr<service::IncomingSnapshot>> {
         absl::StatusOr<client::ClientOptions> options = OptionsToServers(config_);
         if (!options.ok()) return options.status();
         options->target = address;
         return cluster::ReadSnapshotOf(*std::move(options), collection, span, stop);
-      }});
+      },
+      .info = [this](const std::string& address) -> absl::StatusOr<v1::GetInfoResponse> {
+        absl::StatusOr<client::ClientOptions> options = OptionsToServers(config_);
+        if (!options.ok()) return options.status();
+        options->target = address;
+        return cluster::GetInfoOf(*std::move(options));
+      }};
+  if (!config_.cluster.peers.empty()) {
+    bootstrap.peers = [this] { return ResolvePeers(config_.cluster.peers); };
+  }
+  collections_.SetBootstrap(std::move(bootstrap));
   return absl::OkStatus();
 }
 
@@ -213,9 +240,10 @@ std::string ServingRole::Losses() const {
       absl::StrAppend(&text, "lost: ", lost.message(), "\n");
     }
   }
-  if (text.empty()) return text;
+  const bool has_lost_devices = !text.empty();
   for (const store::CollectionStatus& status : store_.List()) {
-    if (status.collection == nullptr) continue;
+    if (status.is_awaited) absl::StrAppend(&text, "collection ", status.name, " is not here yet: ", status.error, "\n");
+    if (status.collection == nullptr || !has_lost_devices) continue;
     const uint64_t count = status.collection->num_unavailable(*devices_);
     if (count == 0) continue;
     absl::StrAppend(&text, "collection ", status.name, ": ", count, " of ", status.collection->num_documents(),

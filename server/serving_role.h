@@ -46,8 +46,8 @@ class ServingRole : public Role {
   absl::Status CheckHealth() override;
   ActivityTotals Observe() override;
   absl::Status Readiness() const override { return absl::OkStatus(); }
-  // Returns a line for each device that was lost while the server went on, and for each collection that lacks documents
-  // because of a lost device.
+  // Returns a line for each device that was lost while the server went on, for each collection that lacks documents
+  // because of a lost device, and for each collection of the cluster that the server does not have yet.
   std::string Losses() const override;
   void ReloadAll() override;
   void StopChanges() override {

@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 #include "base/monotonic_clock.h"
+#include "client/client.h"
 #include "client/grpc_support.h"
 #include "grpc/impl/codegen/grpc_types.h"
 #include "grpcpp/client_context.h"
@@ -21,6 +22,9 @@ namespace {
 // only pings tell whether the server is still there. Servers allow a ping every ten seconds.
 constexpr absl::Duration kPingInterval = absl::Seconds(20);
 constexpr absl::Duration kPingTimeout = absl::Seconds(10);
+
+// A server answers GetInfo within milliseconds, so one that takes longer does not answer.
+constexpr absl::Duration kInfoTimeout = absl::Seconds(3);
 
 constexpr absl::Duration kStopPoll = absl::Milliseconds(50);
 
@@ -107,6 +111,12 @@ absl::StatusOr<std::unique_ptr<service::IncomingSnapshot>> ReadSnapshotOf(client
   std::unique_ptr<v1::Admin::Stub> stub =
       v1::Admin::NewStub(grpc::CreateCustomChannel(options.target, *credentials, arguments));
   return std::make_unique<SnapshotCall>(std::move(stub), options, collection, span, stop);
+}
+
+absl::StatusOr<v1::GetInfoResponse> GetInfoOf(client::ClientOptions options) {
+  const absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(options);
+  if (!client.ok()) return client.status();
+  return (*client)->GetInfo({.timeout = kInfoTimeout, .max_attempts = 1});
 }
 
 }  // namespace maxsim::cluster

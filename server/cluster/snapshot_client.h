@@ -1,4 +1,5 @@
-// Reads snapshots of collections from other servers (Admin.ReadSnapshot).
+// The calls of a server to other servers of its cluster: reads snapshots of their collections (Admin.ReadSnapshot), and
+// asks what they have (GetInfo).
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "base/stop.h"
 #include "client/options.h"
+#include "maxsim/v1/rerank.pb.h"
 #include "server/service/bootstrap/snapshot_source.h"
 #include "server/tracing/span.h"
 
@@ -20,5 +22,9 @@ absl::StatusOr<std::unique_ptr<service::IncomingSnapshot>> ReadSnapshotOf(client
                                                                           const std::string& collection,
                                                                           const tracing::SpanParent& span,
                                                                           const StopSignal* stop);
+
+// Asks a server what it has, with a connection of its own. `options` as above. Blocks for at most 3 seconds; then, and
+// if the server cannot be reached, returns UNAVAILABLE or DEADLINE_EXCEEDED.
+absl::StatusOr<v1::GetInfoResponse> GetInfoOf(client::ClientOptions options);
 
 }  // namespace maxsim::cluster

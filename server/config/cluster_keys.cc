@@ -76,6 +76,34 @@ Key GroupKey() {
   return key;
 }
 
+Key PeersKey() {
+  return {.name = "cluster.peers",
+          .type = "list of servers",
+          .range = "",
+          .help =
+              "Servers of this server's group, each HOST:PORT, or dns:///HOST:PORT for all addresses of a name; the "
+              "server itself may be one of them. With live.create_from_cluster the server fetches the collections that "
+              "it lacks from them. Empty: none.",
+          .is_list = true,
+          .set =
+              [](std::string_view text, Config& config) {
+                std::vector<std::string> peers;
+                for (const std::string& one :
+                     std::vector<std::string>(absl::StrSplit(std::string(text), ',', absl::SkipWhitespace()))) {
+                  absl::StatusOr<std::vector<std::string>> targets = cluster::ParseTargets(one);
+                  if (!targets.ok()) return targets.status();
+                  peers.insert(peers.end(), targets->begin(), targets->end());
+                }
+                if (peers.size() > cluster::kMaxPeers) {
+                  return absl::InvalidArgumentError(
+                      Cat("has ", peers.size(), " servers; must have at most ", cluster::kMaxPeers));
+                }
+                config.cluster.peers = std::move(peers);
+                return absl::OkStatus();
+              },
+          .get = [](const Config& config) { return absl::StrJoin(config.cluster.peers, ","); }};
+}
+
 Key GroupsKey() {
   return {.name = "cluster.groups",
           .type = "list of groups",
@@ -139,7 +167,7 @@ void AddRouterKeys(std::vector<Key>& keys) {
   keys.push_back(Text(
       "cluster.token_file", "path", +[](Config& c) -> std::string& { return c.cluster.token_file; },
       "File with the bearer token that the replicas need. Servers use it, like cluster.tls and the keys below it, when "
-      "they bootstrap a collection from other servers."));
+      "they fetch a collection from other servers."));
   keys.push_back(Bool(
       "cluster.tls", +[](Config& c) -> bool& { return c.cluster.tls.enabled; }, "Reach the replicas by TLS."));
   keys.push_back(Text(
@@ -162,6 +190,7 @@ void AddClusterKeys(std::vector<Key>& keys) {
   keys.push_back(PartitionKey());
   keys.push_back(ZoneKey());
   keys.push_back(GroupKey());
+  keys.push_back(PeersKey());
   AddRouterKeys(keys);
 }
 

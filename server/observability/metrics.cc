@@ -187,6 +187,8 @@ void Metrics::CountEncoderCacheLookup(bool hit) {
 
 void Metrics::SetEncoderCacheBytes(uint64_t bytes) { families_->encoder_cache_bytes.Set(static_cast<double>(bytes)); }
 
+void Metrics::SetAwaited(int64_t count) { families_->awaited.Set(static_cast<double>(count)); }
+
 void Metrics::SetReady(bool ready) { families_->ready.Set(ready ? 1 : 0); }
 
 void Metrics::SetMemory(std::string_view kind, std::string_view purpose, double bytes) {

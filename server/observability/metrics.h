@@ -158,6 +158,9 @@ class Metrics {
   // Sets the gauge to 1 while the server would answer a request, else to 0, as /readyz does.
   void SetReady(bool ready);
 
+  // Sets the number of collections of the cluster that the server does not have yet.
+  void SetAwaited(int64_t count);
+
   // Sets a GPU's state, which the caller reads from NVML.
   void SetGpu(int device, double utilization_ratio, double temperature_celsius, double power_watts);
 

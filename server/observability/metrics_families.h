@@ -84,6 +84,9 @@ struct Metrics::Families {
       AddCounter(registry, "maxsim_unread_answers_ended_total", "Calls ended because their answers were not read.")
           .Add({});
   Gauge& ready = AddGauge(registry, "maxsim_ready", "1 while the server would answer a request, as /readyz.").Add({});
+  Gauge& awaited =
+      AddGauge(registry, "maxsim_collections_awaited", "Collections of the cluster that the server does not have yet.")
+          .Add({});
 
   Family<Counter>& encoder_calls =
       AddCounter(registry, "maxsim_encoder_calls_total", "Calls to the encoder of texts, by result.");

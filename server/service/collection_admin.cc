@@ -230,6 +230,7 @@ absl::Status CollectionAdmin::Unload(const std::string& name, bool remove_settin
   // While this call holds the name, the learner does not create the collection.
   const HeldName held(&changing_, name, context.stop);
   if (!held.status().ok()) return held.status();
+  if (absl::Status status = EndFill(name, context.stop); !status.ok()) return status;
   if (remove_settings) {
     if (absl::Status status = RemoveSettings(name); !status.ok()) return status;
   }

@@ -20,8 +20,10 @@
 #include "server/service/api.h"
 #include "server/service/bootstrap/bootstrap_folders.h"
 #include "server/service/bootstrap/bootstrap_options.h"
+#include "server/service/bootstrap/bootstrap_plan.h"
+#include "server/service/bootstrap/rank_peers.h"
 #include "server/service/call/concurrency_limit.h"
-#include "server/service/created_collections.h"
+#include "server/service/creation/created_collections.h"
 #include "server/service/creation/held_names.h"
 #include "server/service/live_room.h"
 #include "server/store/collection_store.h"
@@ -74,12 +76,21 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
                                                      const ChangeContext& context) override;
 
-  // Creates a live collection of the cluster, with these slots, in the first allowed root, and lists it as
-  // CreateForClient does. If the folder exists and holds this collection, loads it instead. Does nothing if the server
-  // knows the name, is bootstrapping the collection, or may not create it (SettingsRegistry::MayCreate). Returns
-  // FAILED_PRECONDITION if the folder holds something else, with its path, or if no allowed root exists; and the errors
-  // of creating and loading the collection. There must be a registry.
+  // Makes this server's copy of a live collection of the cluster, with these slots, in the first allowed root, lists it
+  // as CreateForClient does, and serves it once it has applied all that its stream has. If the folder exists and holds
+  // this collection, continues with that. Otherwise fetches a snapshot from another server of the group
+  // (BootstrapOptions::peers), or, if none has the collection, begins with an empty one, to which the stream brings all
+  // documents. May take hours. Until it has succeeded, List shows the collection with what it waits for, also after an
+  // error, and it is not served. Does nothing if the server has the collection, is bootstrapping it, or may not create
+  // it (SettingsRegistry::MayCreate). One call at a time. There must be a registry.
+  //
+  // Returns FAILED_PRECONDITION, with the reason, if the folder holds something else, no allowed root exists, or the
+  // stream has dropped messages and no other server has the collection; errors of bootstraps, and of creating and
+  // loading. The call can be repeated after any error, and after a crash.
   absl::Status CreateShared(const store::SharedSettings& settings, const collection::SlotRange& slots);
+
+  // Removes from List a collection that CreateShared could not fill, because it is no longer one of the cluster.
+  void StopAwaiting(const std::string& name) { store_->StopAwaiting(name); }
 
   // Removes what bootstraps and snapshots of a process that has died have left under the allowed roots. Call it before
   // the first load.
@@ -121,8 +132,8 @@ class CollectionAdmin : public CollectionApi {
 
   // With `remove_settings`, first removes the collection's settings from the registry, even if this server does not
   // have the collection. If NATS does not answer, returns UNAVAILABLE and unloads nothing, unless neither this server
-  // nor the registry knows the name: then NOT_FOUND. Waits while the collection is being created. After a successful
-  // call, CreateShared does not create the collection again.
+  // nor the registry knows the name: then NOT_FOUND. Waits while the collection is being created, and ends a call of
+  // CreateShared that fills it. After a successful call, CreateShared does not create the collection again.
   absl::Status Unload(const std::string& name, bool remove_settings, const ChangeContext& context) override;
 
   std::vector<v1::CollectionInfo> List() const override;
@@ -159,21 +170,33 @@ class CollectionAdmin : public CollectionApi {
   // Creating (collection_admin_creating.cc):
   absl::StatusOr<Allowed> ResolveCreated(const std::string& name, const std::string& path) const;
   absl::StatusOr<v1::CollectionInfo> MakeAndLoad(const store::SharedSettings& settings, const Allowed& folder,
-                                                 bool is_new, bool any_slots, const StopSignal* stop);
+                                                 const StopSignal* stop);
+  absl::Status RemoveSettings(const std::string& name);
+
+  // Filling (collection_admin_filling.cc):
+  bool IsAwaited(const std::string& name) const;
   // Returns whether a shared collection must be created in the folder: false if it is there already.
   absl::StatusOr<bool> IsNewFolder(const store::SharedSettings& settings, const std::string& path,
                                    const collection::SlotRange& slots) const;
-  absl::Status RemoveSettings(const std::string& name);
+  absl::Status Fill(const store::SharedSettings& settings, const collection::SlotRange& slots, const StopSignal& stop);
+  absl::StatusOr<RankedPeers> AskPeers(const std::string& name, const collection::SlotRange& slots,
+                                       const StopSignal& stop) const;
+  absl::Status FillFromPeer(const store::SharedSettings& settings, const collection::SlotRange& slots,
+                            const std::string& address, const StopSignal& stop);
+  absl::Status FillFromStream(const store::SharedSettings& settings, const Allowed& folder, bool is_new,
+                              const StopSignal& stop);
+  absl::Status WaitForFill(const std::string& name, const StopSignal* stop) const;
+  absl::Status EndFill(const std::string& name, const StopSignal* stop);
 
   // Snapshots and bootstraps (collection_admin_bootstrap.cc):
   absl::StatusOr<v1::SnapshotBegin> MakeSnapshot(const std::string& name, std::optional<RemovedAtEnd>& folder,
                                                  const StopSignal& stop) const;
-  struct BootstrapPlan;
   absl::StatusOr<BootstrapPlan> PlanBootstrap(const v1::BootstrapCollectionRequest& request) const;
   absl::StatusOr<BootstrapPlan> BeginBootstrap(const v1::BootstrapCollectionRequest& request, const StopSignal& stop);
   bool IsBootstrapping(const std::string& name) const;
   absl::Status CheckMayBootstrap(const std::string& name) const;
   absl::Status FindFolder(BootstrapPlan& plan) const;
+  absl::StatusOr<v1::BootstrapCollectionResponse> RunBootstrap(const BootstrapPlan& plan, const ChangeContext& context);
   absl::StatusOr<v1::BootstrapCollectionResponse> CarryOut(const BootstrapPlan& plan, const ChangeContext& context);
   absl::Status Remember(const BootstrapPlan& plan, const std::string& path, bool* may_be_listed);
   std::string NewReadingFolder(const std::string& path) const;
@@ -192,8 +215,11 @@ class CollectionAdmin : public CollectionApi {
   ConcurrencyLimit snapshot_reads_;
   mutable Mutex bootstrap_mutex_;
   std::set<std::string> configured_ ABSL_GUARDED_BY(bootstrap_mutex_);  // names that the configuration has
-  std::set<std::string> running_ ABSL_GUARDED_BY(bootstrap_mutex_);     // names that are being bootstrapped
-  HeldNames changing_;                                                  // names that are being created or unloaded
+  // Names that are being bootstrapped, or filled by CreateShared.
+  std::set<std::string> running_ ABSL_GUARDED_BY(bootstrap_mutex_);
+  std::string filling_ ABSL_GUARDED_BY(bootstrap_mutex_);                 // by CreateShared; "": none
+  StopSignal* stop_filling_ ABSL_GUARDED_BY(bootstrap_mutex_) = nullptr;  // ends the call; null if there is none
+  HeldNames changing_;                                                    // names that are being created or unloaded
   Mutex metrics_mutex_;
   std::set<std::string> exported_ ABSL_GUARDED_BY(metrics_mutex_);  // collections that have gauges
 };

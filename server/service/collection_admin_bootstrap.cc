@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -37,17 +36,6 @@
 #include "server/service/request/slots_of_request.h"
 
 namespace maxsim::service {
-
-// A bootstrap whose request was checked.
-struct CollectionAdmin::BootstrapPlan {
-  std::string name;
-  std::vector<std::string> sources = {};
-  collection::SlotRange slots = {};
-  store::Residency residency = store::Residency::kAuto;
-  std::string root = {};                          // in which the new folder lies
-  std::optional<CreatedCollection> earlier = {};  // the entry of the list that the new one replaces
-  std::set<std::string> listed = {};              // the paths in the root's list
-};
 
 namespace {
 
@@ -217,14 +205,14 @@ absl::Status CollectionAdmin::FindFolder(BootstrapPlan& plan) const {
       plan.listed.insert(created.path);
       if (created.name != plan.name || plan.earlier.has_value()) continue;
       plan.root = root;
+      plan.replicate = plan.replicate || created.replicate;
       plan.earlier = created;
     }
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<CollectionAdmin::BootstrapPlan> CollectionAdmin::PlanBootstrap(
-    const v1::BootstrapCollectionRequest& request) const {
+absl::StatusOr<BootstrapPlan> CollectionAdmin::PlanBootstrap(const v1::BootstrapCollectionRequest& request) const {
   if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
   BootstrapPlan plan{.name = request.name()};
   absl::StatusOr<std::vector<std::string>> sources = ParseSources(request);
@@ -248,8 +236,8 @@ bool CollectionAdmin::IsBootstrapping(const std::string& name) const {
 
 // Plans a bootstrap, and adds it to the running ones. Meanwhile holds the name, so that a collection that is just being
 // created is part of the plan, and later calls that create one see the bootstrap.
-absl::StatusOr<CollectionAdmin::BootstrapPlan> CollectionAdmin::BeginBootstrap(
-    const v1::BootstrapCollectionRequest& request, const StopSignal& stop) {
+absl::StatusOr<BootstrapPlan> CollectionAdmin::BeginBootstrap(const v1::BootstrapCollectionRequest& request,
+                                                              const StopSignal& stop) {
   const HeldName held(&changing_, request.name(), &stop);
   if (!held.status().ok()) return held.status();
   absl::StatusOr<BootstrapPlan> plan = PlanBootstrap(request);
@@ -264,10 +252,10 @@ absl::StatusOr<CollectionAdmin::BootstrapPlan> CollectionAdmin::BeginBootstrap(
 // Puts the new folder into the list of created collections. From then on a restart serves it. After an error
 // `may_be_listed` says whether the list may nevertheless have it.
 absl::Status CollectionAdmin::Remember(const BootstrapPlan& plan, const std::string& path, bool* may_be_listed) {
-  const bool replicate = plan.earlier.has_value() && plan.earlier->replicate;
-  absl::Status status = created_.Add(
-      plan.root,
-      {.name = plan.name, .path = path, .residency = std::string(store::Name(plan.residency)), .replicate = replicate});
+  absl::Status status = created_.Add(plan.root, {.name = plan.name,
+                                                 .path = path,
+                                                 .residency = std::string(store::Name(plan.residency)),
+                                                 .replicate = plan.replicate});
   *may_be_listed = true;
   if (status.ok()) return status;
   const absl::StatusOr<std::vector<CreatedCollection>> list = created_.List(plan.root);
@@ -304,6 +292,9 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::CarryOut(const 
                                                              : collection::AssembleLive(fetched->folders, options);
   if (absl::Status stopped = stop.status(); !stopped.ok()) return stopped;
   if (!assembled.ok()) return assembled.status();
+  if (plan.check != nullptr) {
+    if (absl::Status status = plan.check(*assembled); !status.ok()) return status;
+  }
   for (const std::string& folder : fetched->folders) RemoveFolder(folder);
   if (absl::Status status = folders.MoveToTarget(); !status.ok()) return status;
   const absl::Time begin = MonotonicNow();
@@ -311,8 +302,7 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::CarryOut(const 
       {.name = plan.name,
        .path = folders.target(),
        .residency = plan.residency,
-       .replication =
-           plan.earlier.has_value() && plan.earlier->replicate ? store::Replication::kOn : store::Replication::kAuto,
+       .replication = plan.replicate ? store::Replication::kOn : store::Replication::kAuto,
        .root = plan.root,
        .any_slots = true},
       [&](const store::LiveDocuments& live) {
@@ -345,16 +335,21 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::Bootstrap(
     const MutexLock lock(&bootstrap_mutex_);
     running_.erase(plan->name);
   };
+  return RunBootstrap(*plan, {.stop = &stop, .span = context.span});
+}
+
+// Carries out a plan, whose name is in running_, and logs the beginning and the outcome.
+absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::RunBootstrap(const BootstrapPlan& plan,
+                                                                              const ChangeContext& context) {
   const absl::Time begin = MonotonicNow();
-  const std::string sources = absl::StrJoin(plan->sources, ",");
+  const std::string sources = absl::StrJoin(plan.sources, ",");
   log::Write(spdlog::level::info, "bootstrap_began",
-             {{"name", plan->name}, {"sources", sources}, {"slots", collection::FormatSlotRange(plan->slots)}});
-  absl::StatusOr<v1::BootstrapCollectionResponse> response =
-      Guarded([&] { return CarryOut(*plan, {.stop = &stop, .span = context.span}); });
+             {{"name", plan.name}, {"sources", sources}, {"slots", collection::FormatSlotRange(plan.slots)}});
+  absl::StatusOr<v1::BootstrapCollectionResponse> response = Guarded([&] { return CarryOut(plan, context); });
   const double seconds = absl::ToDoubleSeconds(MonotonicNow() - begin);
   if (response.ok()) {
     log::Write(spdlog::level::info, "bootstrapped",
-               {{"name", plan->name},
+               {{"name", plan.name},
                 {"sources", sources},
                 {"path", response->collection().path()},
                 {"documents", response->collection().num_documents()},
@@ -363,8 +358,8 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::Bootstrap(
                 {"seconds", seconds}});
   } else {
     log::Write(
-        stop.stopped() ? spdlog::level::info : spdlog::level::err, "bootstrap_failed",
-        {{"name", plan->name}, {"sources", sources}, {"seconds", seconds}, {"error", response.status().ToString()}});
+        context.stop->stopped() ? spdlog::level::info : spdlog::level::err, "bootstrap_failed",
+        {{"name", plan.name}, {"sources", sources}, {"seconds", seconds}, {"error", response.status().ToString()}});
   }
   return response;
 }

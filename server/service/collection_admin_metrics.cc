@@ -36,7 +36,9 @@ void CollectionAdmin::UpdateMetrics() {
   double device = 0;
   double host = 0;
   double index = 0;
+  int64_t num_awaited = 0;
   for (const store::CollectionStatus& status : store_->List()) {
+    num_awaited += status.is_awaited ? 1 : 0;
     if (status.collection == nullptr) continue;
     const store::Collection& collection = *status.collection;
     Metrics::CollectionGauges gauges;
@@ -61,6 +63,7 @@ void CollectionAdmin::UpdateMetrics() {
     metrics_->RemoveCollection(name);
     metrics_->live().Remove(name);
   }
+  metrics_->SetAwaited(num_awaited);
   metrics_->SetMemory("host", "id_index", index);
   metrics_->SetMemory(devices_->is_gpu() ? "pinned" : "host", "collections", host);
   if (devices_->is_gpu()) metrics_->SetMemory("device", "collections", device);

@@ -86,6 +86,26 @@ absl::Status CollectionStore::LockEntry(const std::shared_ptr<Entry>& entry, con
   return absl::OkStatus();
 }
 
+absl::Status CollectionStore::AwaitedLocked(const Entry& entry) const {
+  return absl::UnavailableError(Cat("collection \"", entry.name, "\" is not on this server yet: ", entry.error));
+}
+
+void CollectionStore::Await(const std::string& name, const std::string& reason) {
+  const auto entry = std::make_shared<Entry>(name);
+  entry->is_awaited = true;
+  const MutexLock lock(&mutex_);
+  const auto found = entries_.try_emplace(name, entry).first;
+  if (found->second->is_awaited) found->second->error = reason;
+}
+
+void CollectionStore::StopAwaiting(const std::string& name) {
+  const MutexLock lock(&mutex_);
+  const auto found = entries_.find(name);
+  if (found == entries_.end() || !found->second->is_awaited || found->second->busy) return;
+  found->second->removed = true;
+  entries_.erase(found);
+}
+
 bool CollectionStore::IsBusy(std::string_view name) const {
   const MutexLock lock(&mutex_);
   const auto found = entries_.find(name);
@@ -126,6 +146,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Find(std::str
   if (found == entries_.end()) return UnknownLocked(name);
   const Entry& entry = *found->second;
   if (entry.collection != nullptr) return entry.collection;
+  if (entry.is_awaited) return AwaitedLocked(entry);
   if (entry.state == CollectionStatus::State::kLoading) {
     return absl::UnavailableError(Cat("collection \"", name, "\" is still loading"));
   }
@@ -148,7 +169,8 @@ std::vector<CollectionStatus> CollectionStore::List() const {
   std::vector<CollectionStatus> result;
   result.reserve(entries_.size());
   for (const auto& [name, entry] : entries_) {
-    result.push_back({name, entry->path, entry->state, entry->error, entry->collection, entry->live});
+    result.push_back(
+        {name, entry->path, entry->state, entry->error, entry->collection, entry->live, entry->is_awaited});
   }
   return result;
 }

@@ -101,6 +101,7 @@ struct CollectionStatus {
   std::string error;                             // why the load or the last reload failed
   std::shared_ptr<const Collection> collection;  // null unless a generation is being served
   std::shared_ptr<LiveDocuments> live;           // null unless the collection is live and being served
+  bool is_awaited = false;                       // only Await has named it; `error` says what it waits for
 };
 
 // The class is thread-safe. Loads of different names run in parallel and never exceed the memory budget together. A
@@ -157,6 +158,14 @@ class CollectionStore {
   absl::StatusOr<std::shared_ptr<const Collection>> Replace(const LoadSpec& spec, const Prepare& prepare,
                                                             const StopSignal* stop);
 
+  // Shows in List, with the state kLoading, a collection that the server does not have yet. `reason` says what it waits
+  // for. Find returns UNAVAILABLE with the reason, and Reload does the same. If the collection is shown already,
+  // replaces the reason. Does nothing if the name is that of a collection that was loaded, or is loading. Load, Replace
+  // and Unload treat the name as if it were unknown, except that Unload returns OK.
+  void Await(const std::string& name, const std::string& reason);
+  // Removes what Await has shown, if the name still stands for no other collection.
+  void StopAwaiting(const std::string& name);
+
   // Returns NOT_FOUND for an unknown name.
   absl::Status Unload(const std::string& name, const StopSignal* stop = nullptr);
 
@@ -192,6 +201,7 @@ class CollectionStore {
   std::shared_ptr<Entry> FindEntry(std::string_view name) const;
   absl::Status LockEntry(const std::shared_ptr<Entry>& entry, const StopSignal* stop, EntryLock* entry_lock);
   absl::Status UnknownLocked(std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AwaitedLocked(const Entry& entry) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Replacing (collection_store_replace.cc):
   void Swap(const std::shared_ptr<Entry>& entry, const std::shared_ptr<LiveDocuments>& live);

@@ -24,6 +24,7 @@ struct CollectionStore::Entry {
     any_slots = spec.any_slots;
     state = CollectionStatus::State::kLoading;
     error.clear();
+    is_awaited = false;
   }
 
   const std::string name;
@@ -40,6 +41,7 @@ struct CollectionStore::Entry {
   std::string error;
   std::shared_ptr<const Collection> collection;
   std::shared_ptr<LiveDocuments> live;  // of a live collection, once its log is open
+  bool is_awaited = false;              // as in CollectionStatus
   bool removed = false;                 // no longer in entries_
 };
 

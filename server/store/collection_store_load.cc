@@ -295,6 +295,7 @@ std::optional<absl::StatusOr<std::shared_ptr<const Collection>>> CollectionStore
   {
     const MutexLock lock(&mutex_);
     if (entry->removed) return std::nullopt;
+    if (entry->is_awaited) return AwaitedLocked(*entry);
     served = entry->collection;
     if (served == nullptr) {
       entry->state = CollectionStatus::State::kLoading;

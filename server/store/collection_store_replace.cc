@@ -95,6 +95,7 @@ void CollectionStore::Swap(const std::shared_ptr<Entry>& entry, const std::share
       closed = earlier->live;
     }
     uint64_t last_sequence = 0;
+    bool replaces_a_collection = false;
     if (closed != nullptr) {
       // A client that has the answer to its write must find the write in later reads, so the new collection must have
       // all writes that the earlier one has answered.
@@ -105,11 +106,13 @@ void CollectionStore::Swap(const std::shared_ptr<Entry>& entry, const std::share
     std::shared_ptr<const Collection> released;  // freed outside the lock
     {
       const MutexLock lock(&mutex_);
+      replaces_a_collection = !earlier->is_awaited;
       earlier->removed = true;
       earlier->live = nullptr;
       released = std::move(earlier->collection);
       entries_[entry->name] = entry;
     }
+    if (!replaces_a_collection) return;
     const uint64_t sequence = live->state().sequence;
     log::Write(sequence < last_sequence ? spdlog::level::warn : spdlog::level::info, "collection_replaced",
                {{"name", entry->name},

@@ -47,14 +47,21 @@ absl::StatusOr<GroupOptions> ParseGroup(std::string_view text) {
         absl::StrCat("group ", Quote(text),
                      " is not NAME=HOST:PORT HOST:PORT ..., with a name of 1 to 64 characters of A-Z a-z 0-9 . _ -"));
   }
-  group.targets = absl::StrSplit(parts.second, absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
-  if (group.targets.empty()) return absl::InvalidArgumentError(absl::StrCat("group ", group.name, " has no target"));
-  for (const std::string& target : group.targets) {
-    if (absl::Status status = CheckTarget(target); !status.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("group ", group.name, ": ", status.message()));
-    }
+  absl::StatusOr<std::vector<std::string>> targets = ParseTargets(parts.second);
+  if (!targets.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("group ", group.name, ": ", targets.status().message()));
   }
+  if (targets->empty()) return absl::InvalidArgumentError(absl::StrCat("group ", group.name, " has no target"));
+  group.targets = *std::move(targets);
   return group;
+}
+
+absl::StatusOr<std::vector<std::string>> ParseTargets(std::string_view text) {
+  std::vector<std::string> targets = absl::StrSplit(std::string(text), absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+  for (const std::string& target : targets) {
+    if (absl::Status status = CheckTarget(target); !status.ok()) return status;
+  }
+  return targets;
 }
 
 std::string FormatGroup(const GroupOptions& group) {

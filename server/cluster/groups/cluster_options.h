@@ -1,6 +1,8 @@
-// The options of a router: which servers it calls, and how long it waits for them.
+// The options of a router: which servers it calls, and how long it waits for them. Servers use some of them for their
+// calls to each other.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,10 +24,16 @@ struct GroupOptions {
   friend bool operator==(const GroupOptions&, const GroupOptions&) = default;
 };
 
+// The maximum number of targets in ClusterOptions::peers. They are asked one after the other.
+inline constexpr size_t kMaxPeers = 64;
+
 struct ClusterOptions {
   std::string zone;                  // of this process, a server or a router (IsZoneName); "": it names none
   std::vector<GroupOptions> groups;  // if this and groups_file are empty, the process is not a router
   std::string groups_file;           // one group per line, reread regularly; "": none
+  // The servers of this server's group, from which it fetches collections that it lacks; targets as in GroupOptions.
+  // Not for routers.
+  std::vector<std::string> peers;
   // A call asks a second replica once it has taken longer than this share of the group's answers in the last half
   // minute. 0: it asks a second replica only if the first one fails.
   double hedge_at = 0.95;
@@ -47,6 +55,9 @@ bool IsZoneName(std::string_view name);
 
 // Parses "NAME=TARGET TARGET ...". Returns INVALID_ARGUMENT with the text and the expected form.
 absl::StatusOr<GroupOptions> ParseGroup(std::string_view text);
+// Parses "TARGET TARGET ...". Returns INVALID_ARGUMENT with the target and the
+// expected form.
+absl::StatusOr<std::vector<std::string>> ParseTargets(std::string_view text);
 std::string FormatGroup(const GroupOptions& group);
 
 // Parses a file of groups with one group per line, as in ParseGroup. Blank lines and lines that begin with # are

@@ -115,7 +115,11 @@ void CollectionLearner::LearnAll() {
     present.insert(shared.settings.options.name);
     Learn(shared);
   }
-  std::erase_if(failures_, [&](const auto& failure) { return !present.contains(failure.first); });
+  std::erase_if(failures_, [&](const auto& failure) {
+    if (present.contains(failure.first)) return false;
+    if (options_.on_removed != nullptr) options_.on_removed(failure.first);
+    return true;
+  });
 }
 
 // Creates a collection, unless this failed moments ago. Logs an error only when it first occurs, because the thread
@@ -135,10 +139,14 @@ void CollectionLearner::Learn(const SharedCollections::Shared& shared) {
     return;
   }
   // The layout may give the group slots at any time, and looking at it costs nothing. So there is no wait.
-  const absl::Time retry_at = slots.ok() ? MonotonicNow() + options_.retry_wait : absl::InfinitePast();
+  absl::Duration wait = absl::ZeroDuration();
+  if (slots.ok()) {
+    const bool is_first = failed == failures_.end() || failed->second.wait == absl::ZeroDuration();
+    wait = is_first ? options_.retry_wait : std::min(2 * failed->second.wait, options_.max_retry_wait);
+  }
   const std::string error = status.ToString();
   const bool is_new = failed == failures_.end() || failed->second.error != error;
-  failures_[name] = {.error = error, .retry_at = retry_at};
+  failures_[name] = {.error = error, .retry_at = MonotonicNow() + wait, .wait = wait};
   if (!is_new) return;
   // A group without slots is not an error: maxsimctl cluster add-group gives a new group its slots later.
   log::Write(absl::IsNotFound(slots.status()) ? spdlog::level::info : spdlog::level::err,

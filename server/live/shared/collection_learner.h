@@ -46,9 +46,13 @@ class CollectionLearner {
   struct Options {
     OwnSlots own;
     absl::Duration poll_interval = absl::Milliseconds(500);
-    // The wait before the next attempt to create a collection that could not be created. Causes such as a full disk
-    // last a while.
-    absl::Duration retry_wait = absl::Seconds(30);
+    // The wait before the next attempt to create a collection that could not be created, after the first failure. It
+    // doubles with each further failure, up to `max_retry_wait`: causes such as a full disk last a while.
+    absl::Duration retry_wait = absl::Seconds(1);
+    absl::Duration max_retry_wait = absl::Seconds(30);
+    // Called on the thread with the name of a collection that could not be created, once its settings are no longer
+    // shared. May be null.
+    std::function<void(const std::string& name)> on_removed = nullptr;
   };
   // Creates the collection with these slots, unless the server has it. Called on the thread, and may block.
   using Create = std::function<absl::Status(const store::SharedSettings& settings, const collection::SlotRange& slots)>;
@@ -85,6 +89,7 @@ class CollectionLearner {
   struct Failure {
     std::string error;
     absl::Time retry_at;
+    absl::Duration wait;  // before retry_at
   };
   std::map<std::string, Failure> failures_;  // of collections that could not be created, by name
   std::thread thread_;

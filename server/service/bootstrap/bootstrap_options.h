@@ -1,4 +1,5 @@
-// The parts outside of the service that a bootstrap (Admin.BootstrapCollection) uses.
+// The parts outside of the service that bootstraps use: those of clients (Admin.BootstrapCollection),
+// and those of servers that fill themselves.
 #pragma once
 
 #include <functional>
@@ -8,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "collection/manifest.h"
+#include "maxsim/v1/rerank.pb.h"
 #include "server/service/bootstrap/snapshot_source.h"
 
 namespace maxsim::collection {
@@ -23,6 +25,11 @@ struct BootstrapOptions {
   std::function<absl::StatusOr<collection::Manifest>(const std::vector<std::string>& folders,
                                                      const collection::AssembleOptions& options)>
       assemble = nullptr;
+  // Returns the addresses of the servers of this server's group, for `open`. This server may be one of them. May
+  // resolve names, which takes seconds. Null if the configuration names none (cluster.peers).
+  std::function<std::vector<std::string>()> peers = nullptr;
+  // Asks the server at an address what it has. Blocks for some seconds at most. Must be set if `peers` is.
+  std::function<absl::StatusOr<v1::GetInfoResponse>(const std::string& address)> info = nullptr;
   // If errors keep the new collection from applying messages of its stream for this time, the bootstrap ends with the
   // error. A stream that was lost is usually back within seconds.
   absl::Duration max_stall = absl::Minutes(1);

@@ -100,4 +100,16 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
   return options;
 }
 
+store::SharedSettings SettingsOf(const std::string& name, const collection::Manifest& manifest) {
+  store::SharedSettings settings;
+  settings.options = {.name = name,
+                      .dim = manifest.dim,
+                      .storage = manifest.storage,
+                      .id_type = manifest.id_type,
+                      .encoder = manifest.encoder,
+                      .codes = manifest.codes,
+                      .fields = manifest.fields};
+  return settings;
+}
+
 }  // namespace maxsim::service

@@ -1,11 +1,13 @@
-// Reads the options of a new collection from a CreateCollectionRequest.
+// Reads the options of a new collection from a CreateCollectionRequest, and those of a collection from its manifest.
 #pragma once
 
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "collection/compact/create.h"
+#include "collection/manifest.h"
 #include "maxsim/v1/admin.pb.h"
+#include "server/store/shared_settings.h"
 
 namespace maxsim::service {
 
@@ -15,5 +17,8 @@ std::string CreatedByThisServer();
 // Returns the options of the collection to create, or INVALID_ARGUMENT if no collection can have one of the values.
 // Sets `partition` if the request has slots, even if these are all slots.
 absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollectionRequest& request);
+
+// Returns the settings of a collection on this server's disk.
+store::SharedSettings SettingsOf(const std::string& name, const collection::Manifest& manifest);
 
 }  // namespace maxsim::service

@@ -120,6 +120,17 @@ TEST(ConfigTest, CollectionsOfTheClusterNeedNatsAndAFolder) {
   const auto loaded = LoadWith(with_folder);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_TRUE(loaded->config.live.create_from_cluster);
+  EXPECT_THAT(loaded->config.cluster.peers, IsEmpty());
+  std::vector<std::string> with_peers = with_folder;
+  with_peers.push_back("--cluster.peers=a:7070,dns:///group-0:7070");
+  EXPECT_THAT(LoadWith(with_peers)->config.cluster.peers, ElementsAre("a:7070", "dns:///group-0:7070"));
+  with_peers.back() = "--cluster.peers=a:7070,b";
+  EXPECT_THAT(ErrorOf(LoadWith(with_peers)), HasSubstr("target \"b\" is not HOST:PORT or dns:///HOST:PORT"));
+  with_peers.back() = "--cluster.peers=a:1";
+  for (int port = 2; port <= 65; ++port) with_peers.back() += ",a:" + std::to_string(port);
+  EXPECT_THAT(ErrorOf(LoadWith(with_peers)), HasSubstr("has 65 servers; must have at most 64"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--cluster.peers=a:7070"})),
+              HasSubstr("cluster.peers is set, which needs live.create_from_cluster true"));
   with_folder.push_back("--live.restore_created=false");
   EXPECT_THAT(ErrorOf(LoadWith(with_folder)), HasSubstr("needs live.restore_created true"));
 }

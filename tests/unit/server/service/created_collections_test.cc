@@ -1,5 +1,5 @@
 // Tests that collections which clients have created are served again after a restart.
-#include "server/service/created_collections.h"
+#include "server/service/creation/created_collections.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

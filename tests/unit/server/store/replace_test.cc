@@ -161,5 +161,39 @@ TEST_F(ReplaceTest, OtherSlotsAreLoadedIfTheSpecAllowsThem) {
   EXPECT_TRUE(changed);
 }
 
+TEST_F(ReplaceTest, AnAwaitedCollectionIsShownUntilItIsThere) {
+  store_.Await("a", "asks others");
+  store_.Await("a", "fetches it");
+  ASSERT_EQ(store_.List().size(), 1u);
+  EXPECT_TRUE(store_.List()[0].is_awaited);
+  EXPECT_EQ(store_.List()[0].state, CollectionStatus::State::kLoading);
+  EXPECT_EQ(store_.List()[0].error, "fetches it");
+  for (const absl::Status& status :
+       {store_.Find("a").status(), store_.FindLive("a").status(), store_.Reload("a", nullptr).status()}) {
+    EXPECT_EQ(status, absl::UnavailableError("collection \"a\" is not on this server yet: fetches it"));
+  }
+  ASSERT_TRUE(store_.Replace(Spec("two"), Prepared, nullptr).ok());
+  EXPECT_EQ(NumDocuments(), 20u);
+  store_.Await("a", "fetches it");
+  store_.StopAwaiting("a");
+  EXPECT_FALSE(store_.List()[0].is_awaited);
+  EXPECT_THAT(store_.List()[0].error, IsEmpty());
+  EXPECT_EQ(NumDocuments(), 20u);
+}
+
+TEST_F(ReplaceTest, AnAwaitedCollectionCanBeLoadedAndUnloaded) {
+  store_.Await("a", "fetches it");
+  ASSERT_TRUE(store_.Load(Spec("one"), nullptr).ok());
+  EXPECT_EQ(NumDocuments(), 10u);
+  ASSERT_TRUE(store_.Unload("a").ok());
+  store_.Await("a", "fetches it");
+  EXPECT_TRUE(store_.Unload("a").ok());
+  EXPECT_THAT(store_.List(), IsEmpty());
+  store_.Await("a", "fetches it");
+  store_.StopAwaiting("a");
+  store_.StopAwaiting("a");
+  EXPECT_THAT(store_.List(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace maxsim::store

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
 #include "gmock/gmock.h"
@@ -81,16 +82,22 @@ class CollectionLearnerTest : public testing::Test {
  protected:
   // Starts a learner that notes which collections it is to create.
   void Start(OwnSlots own = {}, absl::Duration retry_wait = absl::Milliseconds(1)) {
-    learner_ = std::make_unique<CollectionLearner>(
-        &shared_, &layouts_,
-        CollectionLearner::Options{
-            .own = std::move(own), .poll_interval = absl::Milliseconds(1), .retry_wait = retry_wait},
-        [this](const SharedSettings& settings, const SlotRange& slots) {
-          const MutexLock lock(&mutex_);
-          ++num_calls_;
-          if (status_.ok()) created_[settings.options.name] = slots;
-          return status_;
-        });
+    learner_ = std::make_unique<CollectionLearner>(&shared_, &layouts_,
+                                                   CollectionLearner::Options{.own = std::move(own),
+                                                                              .poll_interval = absl::Milliseconds(1),
+                                                                              .retry_wait = retry_wait,
+                                                                              .max_retry_wait = retry_wait,
+                                                                              .on_removed =
+                                                                                  [this](const std::string& name) {
+                                                                                    const MutexLock lock(&mutex_);
+                                                                                    removed_.push_back(name);
+                                                                                  }},
+                                                   [this](const SharedSettings& settings, const SlotRange& slots) {
+                                                     const MutexLock lock(&mutex_);
+                                                     ++num_calls_;
+                                                     if (status_.ok()) created_[settings.options.name] = slots;
+                                                     return status_;
+                                                   });
     const absl::Status status = learner_->Start();
     ASSERT_TRUE(status.ok()) << status;
   }
@@ -123,6 +130,7 @@ class CollectionLearnerTest : public testing::Test {
 
   Mutex mutex_;
   std::map<std::string, SlotRange> created_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> removed_ ABSL_GUARDED_BY(mutex_);
   int num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<CollectionLearner> learner_;  // destroyed first
@@ -189,6 +197,18 @@ TEST_F(CollectionLearnerTest, ACreationThatFailsIsNotTriedAgainBeforeTheWait) {
   Share("marker");
   ASSERT_TRUE(IsCreated("marker"));
   EXPECT_FALSE(CreatedSlots("docs").has_value());
+}
+
+TEST_F(CollectionLearnerTest, SaysThatACollectionThatCouldNotBeCreatedIsNoLongerShared) {
+  SetStatus(absl::ResourceExhaustedError("the disk is full"));
+  Share("docs");
+  Start({}, absl::Hours(1));
+  ASSERT_TRUE(test::Eventually([&] { return num_calls() == 1; }));
+  server_.Remove(SettingsKeyOf("docs"));
+  EXPECT_TRUE(test::Eventually([&] {
+    const MutexLock lock(&mutex_);
+    return removed_ == std::vector<std::string>{"docs"};
+  }));
 }
 
 TEST_F(CollectionLearnerTest, AnUnloadedCollectionIsNotCreatedAgain) {

@@ -61,24 +61,24 @@ struct ServerRun {
   }
 
   // Enables bootstraps. Every source sends the folder `from`, and the result has the files of the first snapshot.
-  void EnableBootstrap(const std::string& from) {
+  void EnableBootstrap(const std::string& from) { admin.SetBootstrap(OptionsWith(from)); }
+  BootstrapOptions OptionsWith(const std::string& from) {
     sources["a:1"].messages = MessagesOf(from, Beginning("docs"));
     sources["b:1"].messages = MessagesOf(from, Beginning("docs", 0, 2048));
-    admin.SetBootstrap(
-        {.open = [this](const std::string& address, const std::string&, const tracing::SpanParent&,
-                        const StopSignal* stop) -> absl::StatusOr<std::unique_ptr<IncomingSnapshot>> {
-           if (sources.count(address) == 0) return absl::UnavailableError("no such server");
-           return std::make_unique<ScriptedSnapshot>(&sources.at(address), stop);
-         },
-         .assemble = [this](const std::vector<std::string>& folders,
-                            const collection::AssembleOptions& wanted) -> absl::StatusOr<collection::Manifest> {
-           if (on_assemble != nullptr) {
-             if (absl::Status status = on_assemble(folders, wanted); !status.ok()) return status;
-           }
-           std::filesystem::copy(folders[0], wanted.output, std::filesystem::copy_options::recursive);
-           return collection::ReadManifest(wanted.output);
-         },
-         .max_stall = max_stall});
+    return {.open = [this](const std::string& address, const std::string&, const tracing::SpanParent&,
+                           const StopSignal* stop) -> absl::StatusOr<std::unique_ptr<IncomingSnapshot>> {
+              if (sources.count(address) == 0) return absl::UnavailableError("no such server");
+              return std::make_unique<ScriptedSnapshot>(&sources.at(address), stop);
+            },
+            .assemble = [this](const std::vector<std::string>& folders,
+                               const collection::AssembleOptions& wanted) -> absl::StatusOr<collection::Manifest> {
+              if (on_assemble != nullptr) {
+                if (absl::Status status = on_assemble(folders, wanted); !status.ok()) return status;
+              }
+              std::filesystem::copy(folders[0], wanted.output, std::filesystem::copy_options::recursive);
+              return collection::ReadManifest(wanted.output);
+            },
+            .max_stall = max_stall};
   }
 
   absl::StatusOr<v1::BootstrapCollectionResponse> Bootstrap(const std::vector<std::string>& from,

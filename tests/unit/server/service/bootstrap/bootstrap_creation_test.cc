@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "server/service/created_collections.h"
+#include "server/service/creation/created_collections.h"
 #include "server/store/shared_settings.h"
 #include "tests/unit/server/service/bootstrap/admin_fixture.h"
 

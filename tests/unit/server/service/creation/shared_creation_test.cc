@@ -2,11 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -24,6 +21,7 @@
 #include "tests/support/collection/corpus.h"
 #include "tests/support/collection/fake_live_documents.h"
 #include "tests/support/fake_backend.h"
+#include "tests/unit/server/service/creation/fake_registry.h"
 
 namespace maxsim::service {
 namespace {
@@ -36,48 +34,16 @@ using testing::IsEmpty;
 
 const SlotRange kFirstHalf{.first = 0, .end = 2048};
 
-// Keeps settings in memory, and compares only dimensions. Not thread-safe: in these tests, CollectionAdmin never calls
-// it from two threads at a time.
-class FakeRegistry final : public store::SettingsRegistry {
- public:
-  absl::Status Check(const SharedSettings& settings) const override {
-    const auto found = shared.find(settings.options.name);
-    if (found == shared.end() || found->second.options.dim == settings.options.dim) return absl::OkStatus();
-    return client::FieldError(absl::StatusCode::kFailedPrecondition, client::kReasonInvalidField, "dim", "differs");
-  }
-  absl::StatusOr<bool> Claim(const SharedSettings& settings) override {
-    if (on_claim != nullptr) on_claim();
-    if (!status.ok()) return status;
-    if (absl::Status same = Check(settings); !same.ok()) return same;
-    return shared.emplace(settings.options.name, settings).second;
-  }
-  absl::Status Remove(const std::string& name) override {
-    ++num_removals;
-    if (!status.ok()) return status;
-    shared.erase(name);
-    return absl::OkStatus();
-  }
-  bool MayCreate(const std::string& name) const override {
-    return shared.contains(name) && std::find(unloaded.begin(), unloaded.end(), name) == unloaded.end();
-  }
-  bool IsUnused(const std::string& name) const override { return has_read && !shared.contains(name); }
-  void NoteUnloaded(const std::string& name) override { unloaded.push_back(name); }
-
-  absl::Status status;  // of Claim and Remove
-  std::function<void()> on_claim;
-  std::map<std::string, SharedSettings> shared;
-  std::vector<std::string> unloaded;
-  bool has_read = true;
-  int num_removals = 0;
-};
-
 // One run of a server, from its start to its end.
 struct SharingRun {
   SharingRun(const std::string& root, FakeRegistry* registry, store::StoreOptions options = {})
       : store(&devices, std::move(options)), admin(&store, &devices, &metrics, {root}) {
     store.SetOpenLive([this](const store::LiveRequest&) -> absl::StatusOr<std::shared_ptr<store::LiveDocuments>> {
       if (!open_status.ok()) return open_status;
-      return std::make_shared<test::FakeLiveDocuments>();
+      auto made = std::make_shared<test::FakeLiveDocuments>();
+      made->live_state.sequence = 7;
+      made->live_state.stream = store::StreamState{.connected = true, .last_sequence = 7};
+      return made;
     });
     admin.SetRegistry(registry);
   }
@@ -229,7 +195,10 @@ TEST_F(SharedCreationTest, AFolderWithAnythingElseIsNotTouched) {
   status = run.admin.CreateShared(Settings("link"), {});
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("is a symbolic link"));
-  EXPECT_THAT(run.Names(), IsEmpty());
+  for (const v1::CollectionInfo& info : run.admin.List()) {
+    EXPECT_EQ(info.state(), v1::COLLECTION_STATE_LOADING) << info.name();
+    EXPECT_THAT(info.error(), HasSubstr(root)) << info.name();
+  }
   EXPECT_EQ(collection::ReadManifest(root + "/docs")->dim, 16);
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "elsewhere"));
 }

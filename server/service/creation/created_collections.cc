@@ -1,4 +1,4 @@
-#include "server/service/created_collections.h"
+#include "server/service/creation/created_collections.h"
 
 #include <algorithm>
 #include <memory>

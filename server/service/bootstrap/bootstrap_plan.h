@@ -1,0 +1,31 @@
+// What a bootstrap is to do, after its request was checked.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "collection/manifest.h"
+#include "collection/slots.h"
+#include "server/service/creation/created_collections.h"
+#include "server/store/memory/residency.h"
+
+namespace maxsim::service {
+
+struct BootstrapPlan {
+  std::string name;
+  std::vector<std::string> sources = {};
+  collection::SlotRange slots = {};
+  store::Residency residency = store::Residency::kAuto;
+  bool replicate = false;
+  std::string root = {};                          // in which the new folder lies
+  std::optional<CreatedCollection> earlier = {};  // the entry of the list that the new one replaces
+  std::set<std::string> listed = {};              // the paths in the root's list
+  // Checks the collection that was made of the snapshots, before it is loaded. May be null.
+  std::function<absl::Status(const collection::Manifest& manifest)> check = nullptr;
+};
+
+}  // namespace maxsim::service

@@ -1,0 +1,235 @@
+// Fills this server with the live collections of the cluster that it does not have.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_join.h"
+#include "base/file.h"
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "collection/compact/create.h"
+#include "collection/manifest.h"
+#include "server/observability/log_event.h"
+#include "server/service/bootstrap/bootstrap_folders.h"
+#include "server/service/bootstrap/catch_up.h"
+#include "server/service/call/status.h"
+#include "server/service/collection_admin.h"
+#include "server/service/creation/create_options.h"
+
+namespace maxsim::service {
+namespace {
+
+constexpr std::chrono::milliseconds kFillPoll{20};
+
+// How long a call of Create waits for CreateShared. A new collection is empty, so that filling it takes moments.
+constexpr absl::Duration kMaxFillWait = absl::Seconds(10);
+
+store::Replication ReplicationOf(const store::SharedSettings& settings) {
+  return settings.replicate ? store::Replication::kOn : store::Replication::kAuto;
+}
+
+}  // namespace
+
+bool CollectionAdmin::IsAwaited(const std::string& name) const {
+  const std::vector<store::CollectionStatus> all = store_->List();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const store::CollectionStatus& one) { return one.name == name && one.is_awaited; });
+}
+
+absl::StatusOr<bool> CollectionAdmin::IsNewFolder(const store::SharedSettings& settings, const std::string& path,
+                                                  const collection::SlotRange& slots) const {
+  std::error_code error;
+  if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, error))) {
+    return absl::FailedPreconditionError(Cat(path, " is a symbolic link; remove it"));
+  }
+  // Only a missing or empty folder counts as new, because a new folder is removed if the load fails.
+  if (!std::filesystem::exists(path, error) || std::filesystem::is_empty(path, error)) return true;
+  const absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(path);
+  if (absl::IsNotFound(manifest.status())) {
+    return absl::FailedPreconditionError(Cat(path, " exists and holds no collection; move it elsewhere"));
+  }
+  if (!manifest.ok()) return manifest.status();
+  const std::string& name = settings.options.name;
+  absl::Status same = registry_->Check(SettingsOf(name, *manifest));
+  if (same.ok() && manifest->slots() != slots) {
+    same = absl::FailedPreconditionError(Cat("it holds ", collection::DescribeSlots(manifest->slots()),
+                                             ", but this server's group has ", collection::DescribeSlots(slots)));
+  }
+  if (same.ok()) return false;
+  return Prefix(Cat(path, " is in the way of collection ", name, ", move it elsewhere: "), same);
+}
+
+// Asks the servers of the group what they have.
+absl::StatusOr<RankedPeers> CollectionAdmin::AskPeers(const std::string& name, const collection::SlotRange& slots,
+                                                      const StopSignal& stop) const {
+  std::vector<PeerReport> reports;
+  for (const std::string& address : bootstrap_.peers()) {
+    if (absl::Status status = stop.status(); !status.ok()) return status;
+    reports.push_back({.address = address, .info = bootstrap_.info(address)});
+  }
+  return RankPeers(reports, name, slots);
+}
+
+// Makes the collection of a snapshot of another server.
+absl::Status CollectionAdmin::FillFromPeer(const store::SharedSettings& settings, const collection::SlotRange& slots,
+                                           const std::string& address, const StopSignal& stop) {
+  const std::string& name = settings.options.name;
+  BootstrapPlan plan{
+      .name = name,
+      .sources = {address},
+      .slots = slots,
+      .residency = settings.residency,
+      .replicate = settings.replicate,
+      .check = [&](const collection::Manifest& manifest) { return registry_->Check(SettingsOf(name, manifest)); }};
+  if (absl::Status status = CheckMayBootstrap(name); !status.ok()) return status;
+  if (absl::Status status = FindFolder(plan); !status.ok()) return status;
+  return RunBootstrap(plan, {.stop = &stop}).status();
+}
+
+// Loads the collection in the folder, and serves it once it has applied all that its stream has. If `is_new`, first
+// creates it there, without documents; a folder that this server has not finished before is not new. Lists the
+// collection only when it is complete, so that a server that starts meanwhile does not serve a part of it.
+absl::Status CollectionAdmin::FillFromStream(const store::SharedSettings& settings, const Allowed& folder, bool is_new,
+                                             const StopSignal& stop) {
+  const std::string& name = settings.options.name;
+  const absl::StatusOr<std::unique_ptr<LiveRoom::Place>> place = live_room_.Take(name);
+  if (!place.ok()) return place.status();
+  if (is_new) {
+    const absl::StatusOr<collection::Manifest> made = collection::CreateLiveCollection(folder.path, settings.options);
+    if (!made.ok()) return made.status();
+  }
+  const absl::Time begin = MonotonicNow();
+  const auto loaded = store_->Replace(
+      {.name = name,
+       .path = folder.path,
+       .residency = settings.residency,
+       .replication = ReplicationOf(settings),
+       .root = folder.root,
+       .live = true,
+       .any_slots = true},
+      [&](const store::LiveDocuments& live) {
+        absl::Status status = WaitUntilCaughtUp(live, 0, bootstrap_.max_stall, stop);
+        if (!status.ok()) return status;
+        status = created_.Add(folder.root, {.name = name,
+                                            .path = folder.path,
+                                            .residency = std::string(store::Name(settings.residency)),
+                                            .replicate = settings.replicate});
+        if (!status.ok()) created_.RemoveOf(folder.root, name, folder.path).IgnoreError();
+        return status;
+      },
+      &stop);
+  CountLoad(name, loaded.ok(), MonotonicNow() - begin);
+  if (loaded.ok()) return absl::OkStatus();
+  // If the server shuts down, what the log has is of use to the next attempt.
+  if (is_new && !stop_.stopped()) RemoveFolder(folder.path);
+  return loaded.status();
+}
+
+absl::Status CollectionAdmin::Fill(const store::SharedSettings& settings, const collection::SlotRange& slots,
+                                   const StopSignal& stop) {
+  const std::string& name = settings.options.name;
+  const std::vector<std::string> roots = Roots();
+  if (roots.empty()) {
+    return absl::FailedPreconditionError(
+        Cat("none of the folders of store.allowed_roots exists: ", absl::StrJoin(allowed_roots_, ", ")));
+  }
+  const Allowed folder{.path = JoinPath(roots.front(), name), .root = roots.front()};
+  const absl::StatusOr<bool> is_new = IsNewFolder(settings, folder.path, slots);
+  if (!is_new.ok()) return is_new.status();
+  std::string others;
+  if (*is_new && bootstrap_.peers != nullptr) {
+    store_->Await(name, "asks the servers of cluster.peers");
+    const absl::StatusOr<RankedPeers> peers = AskPeers(name, slots, stop);
+    if (!peers.ok()) return peers.status();
+    others = peers->others;
+    absl::Status status;
+    for (const std::string& address : peers->addresses) {
+      store_->Await(name, Cat("fetches a snapshot from ", address));
+      status = FillFromPeer(settings, slots, address, stop);
+      if (status.ok() || stop.stopped()) return status;
+    }
+    // To replay the whole stream would take longer than to try these servers again.
+    if (!status.ok()) return status;
+    if (others.empty()) others = "their names have no addresses";
+  }
+  store_->Await(name, "applies the messages of its stream");
+  store::SharedSettings own = settings;
+  own.options.created_by = CreatedByThisServer();
+  if (!slots.is_whole()) own.options.partition = slots;
+  absl::Status status = FillFromStream(own, folder, *is_new, stop);
+  if (status.ok() || stop.stopped() || others.empty()) return status;
+  return WithMessage(status, Cat(std::string(status.message()), "; no server of cluster.peers has it: ", others));
+}
+
+absl::Status CollectionAdmin::CreateShared(const store::SharedSettings& settings, const collection::SlotRange& slots) {
+  const std::string& name = settings.options.name;
+  StopSignal unloaded;
+  const StopSignal stop(&stop_, &unloaded);
+  {
+    const HeldName held(&changing_, name, &stop_);
+    if (!held.status().ok()) return held.status();
+    if (IsBootstrapping(name) || (IsKnown(name) && !IsAwaited(name))) return absl::OkStatus();
+    // A client may have unloaded the collection since the caller read its settings.
+    if (!registry_->MayCreate(name)) return absl::OkStatus();
+    const MutexLock lock(&bootstrap_mutex_);
+    running_.insert(name);
+    filling_ = name;
+    stop_filling_ = &unloaded;
+  }
+  const absl::Cleanup end = [&] {
+    const MutexLock lock(&bootstrap_mutex_);
+    running_.erase(name);
+    filling_.clear();
+    stop_filling_ = nullptr;
+  };
+  absl::Status status = Guarded([&] { return Fill(settings, slots, stop); });
+  if (unloaded.stopped()) return absl::OkStatus();
+  if (!status.ok()) {
+    store_->Await(name, Cat("waits for the next attempt, because: ", std::string(status.message())));
+    return status;
+  }
+  for (const store::CollectionStatus& one : store_->List()) {
+    if (one.name != name) continue;
+    log::Write(spdlog::level::info, "shared_collection_created",
+               {{"name", name}, {"path", one.path}, {"slots", collection::FormatSlotRange(slots)}});
+  }
+  return absl::OkStatus();
+}
+
+// Waits for a call of CreateShared for this name. The caller holds the name, so that no further call begins.
+absl::Status CollectionAdmin::WaitForFill(const std::string& name, const StopSignal* stop) const {
+  const absl::Time until = MonotonicNow() + kMaxFillWait;
+  while (MonotonicNow() < until) {
+    {
+      const MutexLock lock(&bootstrap_mutex_);
+      if (filling_ != name) return absl::OkStatus();
+    }
+    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    std::this_thread::sleep_for(kFillPoll);
+  }
+  return absl::OkStatus();
+}
+
+// Ends a call of CreateShared for this name, and waits for that. The caller holds the name.
+absl::Status CollectionAdmin::EndFill(const std::string& name, const StopSignal* stop) {
+  while (true) {
+    {
+      const MutexLock lock(&bootstrap_mutex_);
+      if (filling_ != name) return absl::OkStatus();
+      stop_filling_->Request(absl::StatusCode::kCancelled);
+    }
+    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    std::this_thread::sleep_for(kFillPoll);
+  }
+}
+
+}  // namespace maxsim::service
