@@ -19,7 +19,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ("base", "client", "collection", "demo", "kernels", "loadtest", "server", "tools")
+FOLDERS = ("backup", "base", "client", "collection", "demo", "kernels", "loadtest", "server", "tools")
 CPP_SUFFIXES = {".cc", ".h", ".cu", ".cuh"}
 
 CALLS = re.compile(

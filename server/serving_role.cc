@@ -1,9 +1,13 @@
 #include "server/serving_role.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "backup/newest_backup.h"
+#include "backup/store_url.h"
+#include "base/text.h"
 #include "kernels/cpu/machine.h"
 #include "server/cluster/groups/groups_watcher.h"
 #include "server/cluster/snapshot_client.h"
@@ -65,6 +69,35 @@ std::vector<std::string> ResolvePeers(const std::vector<std::string>& peers) {
     }
   }
   return addresses;
+}
+
+absl::StatusOr<std::unique_ptr<backup::ObjectStore>> OpenBackups(const std::string& url, const StopSignal* stop) {
+  absl::StatusOr<std::unique_ptr<backup::ObjectStore>> store = backup::OpenStore(
+      url, [](const char* name) -> const char* { return std::getenv(name); }, stop);
+  if (!store.ok()) return Prefix("cluster.backups: ", store.status());
+  return store;
+}
+
+// Returns the URL of the newest backup of a collection. `url` has a folder for each collection.
+absl::StatusOr<std::string> FindBackup(const std::string& url, const std::string& collection, const StopSignal* stop) {
+  const std::string of_collection = absl::StrCat(url, "/", collection);
+  const absl::StatusOr<std::unique_ptr<backup::ObjectStore>> store = OpenBackups(of_collection, stop);
+  if (!store.ok()) return store.status();
+  const absl::StatusOr<std::string> name = backup::FindNewestBackup(**store);
+  if (!name.ok()) return name.status();
+  return absl::StrCat(of_collection, "/", *name);
+}
+
+absl::StatusOr<service::FetchedSnapshots> FetchSnapshotsOfBackup(const std::string& url,
+                                                                 const service::FetchRequest& request,
+                                                                 const StopSignal* stop) {
+  const absl::StatusOr<std::unique_ptr<backup::ObjectStore>> store = OpenBackups(url, stop);
+  if (!store.ok()) return store.status();
+  absl::StatusOr<backup::FetchedBackup> fetched =
+      backup::FetchBackup(**store, request.collection, request.slots, request.folder, stop);
+  if (!fetched.ok()) return fetched.status();
+  return service::FetchedSnapshots{
+      .folders = std::move(fetched->folders), .num_bytes = fetched->num_bytes, .last_sequence = fetched->complete_at};
 }
 
 std::unique_ptr<live::Layouts> MakeLayouts(const live::LiveOptions& options) {
@@ -157,6 +190,14 @@ absl::Status ServingRole::EnableBootstrap() {
         options->target = address;
         return cluster::GetInfoOf(*std::move(options));
       }};
+  if (!config_.cluster.backups.empty()) {
+    // So that the server does not start with wrong settings of the store.
+    if (absl::Status status = OpenBackups(config_.cluster.backups, nullptr).status(); !status.ok()) return status;
+    bootstrap.find_backup = [this](const std::string& collection, const StopSignal* stop) {
+      return FindBackup(config_.cluster.backups, collection, stop);
+    };
+    bootstrap.fetch_backup = FetchSnapshotsOfBackup;
+  }
   if (!config_.cluster.peers.empty()) {
     bootstrap.peers = [this] { return ResolvePeers(config_.cluster.peers); };
   }

@@ -104,6 +104,25 @@ Key PeersKey() {
           .get = [](const Config& config) { return absl::StrJoin(config.cluster.peers, ","); }};
 }
 
+Key BackupsKey() {
+  Key key = Text(
+      "cluster.backups", "url", +[](Config& c) -> std::string& { return c.cluster.backups; },
+      "Where the backups of the cluster are, s3://BUCKET/PREFIX or file:///FOLDER: those of collection docs under "
+      "URL/docs/NAME. With live.create_from_cluster the server fetches the backup whose NAME is the last one if no "
+      "server "
+      "of cluster.peers has a collection. The credentials of S3 are in the variables AWS_*. Empty: none.");
+  key.set = [](std::string_view text, Config& config) {
+    std::string_view url = text;
+    while (url.ends_with('/')) url.remove_suffix(1);
+    if (!url.empty() && !url.starts_with("s3://") && !url.starts_with("file:///")) {
+      return absl::InvalidArgumentError(Cat(Quote(text), " is not s3://BUCKET/PREFIX or file:///FOLDER"));
+    }
+    config.cluster.backups = std::string(url);
+    return absl::OkStatus();
+  };
+  return key;
+}
+
 Key GroupsKey() {
   return {.name = "cluster.groups",
           .type = "list of groups",
@@ -191,6 +210,7 @@ void AddClusterKeys(std::vector<Key>& keys) {
   keys.push_back(ZoneKey());
   keys.push_back(GroupKey());
   keys.push_back(PeersKey());
+  keys.push_back(BackupsKey());
   AddRouterKeys(keys);
 }
 

@@ -74,8 +74,9 @@ absl::Status ValidateEncoder(const Config& config) {
 
 absl::Status ValidateCreation(const Config& config) {
   if (!config.live.create_from_cluster) {
-    if (config.cluster.peers.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError("cluster.peers is set, which needs live.create_from_cluster true");
+    if (config.cluster.peers.empty() && config.cluster.backups.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(config.cluster.peers.empty() ? "cluster.backups" : "cluster.peers",
+                                                   " is set, which needs live.create_from_cluster true"));
   }
   if (config.live.log != live::LogKind::kNats) {
     return absl::InvalidArgumentError("live.create_from_cluster is true, which needs live.log nats");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -79,10 +80,11 @@ class CollectionAdmin : public CollectionApi {
   // Makes this server's copy of a live collection of the cluster, with these slots, in the first allowed root, lists it
   // as CreateForClient does, and serves it once it has applied all that its stream has. If the folder exists and holds
   // this collection, continues with that. Otherwise fetches a snapshot from another server of the group
-  // (BootstrapOptions::peers), or, if none has the collection, begins with an empty one, to which the stream brings all
-  // documents. May take hours. Until it has succeeded, List shows the collection with what it waits for, also after an
-  // error, and it is not served. Does nothing if the server has the collection, is bootstrapping it, or may not create
-  // it (SettingsRegistry::MayCreate). One call at a time. There must be a registry.
+  // (BootstrapOptions::peers). If none has the collection, fetches the newest backup (find_backup), or begins with an
+  // empty collection, to which the stream brings all documents. May take hours. Until it has succeeded, List shows the
+  // collection with what it waits for, also after an error, and it is not served. Does nothing if the server has the
+  // collection, is bootstrapping it, or may not create it (SettingsRegistry::MayCreate). One call at a time. There must
+  // be a registry.
   //
   // Returns FAILED_PRECONDITION, with the reason, if the folder holds something else, no allowed root exists, or the
   // stream has dropped messages and no other server has the collection; errors of bootstraps, and of creating and
@@ -181,8 +183,12 @@ class CollectionAdmin : public CollectionApi {
   absl::Status Fill(const store::SharedSettings& settings, const collection::SlotRange& slots, const StopSignal& stop);
   absl::StatusOr<RankedPeers> AskPeers(const std::string& name, const collection::SlotRange& slots,
                                        const StopSignal& stop) const;
-  absl::Status FillFromPeer(const store::SharedSettings& settings, const collection::SlotRange& slots,
-                            const std::string& address, const StopSignal& stop);
+  absl::StatusOr<bool> FillFromPeers(const store::SharedSettings& settings, const collection::SlotRange& slots,
+                                     const StopSignal& stop, std::string& others);
+  absl::StatusOr<bool> FillFromBackup(const store::SharedSettings& settings, const collection::SlotRange& slots,
+                                      const StopSignal& stop, std::string& others);
+  absl::Status FillFrom(const std::string& source, bool is_backup, const store::SharedSettings& settings,
+                        const collection::SlotRange& slots, const StopSignal& stop);
   absl::Status FillFromStream(const store::SharedSettings& settings, const Allowed& folder, bool is_new,
                               const StopSignal& stop);
   absl::Status WaitForFill(const std::string& name, const StopSignal* stop) const;
@@ -219,7 +225,10 @@ class CollectionAdmin : public CollectionApi {
   std::set<std::string> running_ ABSL_GUARDED_BY(bootstrap_mutex_);
   std::string filling_ ABSL_GUARDED_BY(bootstrap_mutex_);                 // by CreateShared; "": none
   StopSignal* stop_filling_ ABSL_GUARDED_BY(bootstrap_mutex_) = nullptr;  // ends the call; null if there is none
-  HeldNames changing_;                                                    // names that are being created or unloaded
+  // By name: the URL of a backup that CreateShared has fetched, and that turned out to be of no use. Only CreateShared
+  // uses it.
+  std::map<std::string, std::string> useless_backups_;
+  HeldNames changing_;  // names that are being created or unloaded
   Mutex metrics_mutex_;
   std::set<std::string> exported_ ABSL_GUARDED_BY(metrics_mutex_);  // collections that have gauges
 };

@@ -281,9 +281,11 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::CarryOut(const 
   // While both copies are open, the collection takes two places. Take the second one before hours of copying.
   const absl::StatusOr<std::unique_ptr<LiveRoom::Place>> place = live_room_.Take(folders.target());
   if (!place.ok()) return place.status();
-  const absl::StatusOr<FetchedSnapshots> fetched =
-      FetchSnapshots({.collection = plan.name, .sources = plan.sources, .slots = plan.slots, .folder = folders.work()},
-                     bootstrap_.open, context.span, &stop);
+  const FetchRequest request{
+      .collection = plan.name, .sources = plan.sources, .slots = plan.slots, .folder = folders.work()};
+  const absl::StatusOr<FetchedSnapshots> fetched = plan.is_backup
+                                                       ? bootstrap_.fetch_backup(plan.sources.front(), request, &stop)
+                                                       : FetchSnapshots(request, bootstrap_.open, context.span, &stop);
   if (!fetched.ok()) return fetched.status();
   const collection::AssembleOptions options{
       .output = folders.unfinished(), .slots = plan.slots, .created_by = Cat("maxsimd ", kVersion), .stop = &stop};

@@ -79,13 +79,14 @@ absl::StatusOr<RankedPeers> CollectionAdmin::AskPeers(const std::string& name, c
   return RankPeers(reports, name, slots);
 }
 
-// Makes the collection of a snapshot of another server.
-absl::Status CollectionAdmin::FillFromPeer(const store::SharedSettings& settings, const collection::SlotRange& slots,
-                                           const std::string& address, const StopSignal& stop) {
+// Makes the collection of a snapshot of another server, or of a backup.
+absl::Status CollectionAdmin::FillFrom(const std::string& source, bool is_backup, const store::SharedSettings& settings,
+                                       const collection::SlotRange& slots, const StopSignal& stop) {
   const std::string& name = settings.options.name;
   BootstrapPlan plan{
       .name = name,
-      .sources = {address},
+      .sources = {source},
+      .is_backup = is_backup,
       .slots = slots,
       .residency = settings.residency,
       .replicate = settings.replicate,
@@ -93,6 +94,58 @@ absl::Status CollectionAdmin::FillFromPeer(const store::SharedSettings& settings
   if (absl::Status status = CheckMayBootstrap(name); !status.ok()) return status;
   if (absl::Status status = FindFolder(plan); !status.ok()) return status;
   return RunBootstrap(plan, {.stop = &stop}).status();
+}
+
+// Returns whether it has filled the collection: false if no server of the group has it, with the reasons in `others`.
+// Returns an error if servers have it, but could not send it.
+absl::StatusOr<bool> CollectionAdmin::FillFromPeers(const store::SharedSettings& settings,
+                                                    const collection::SlotRange& slots, const StopSignal& stop,
+                                                    std::string& others) {
+  if (bootstrap_.peers == nullptr) return false;
+  const std::string& name = settings.options.name;
+  store_->Await(name, "asks the servers of cluster.peers");
+  const absl::StatusOr<RankedPeers> peers = AskPeers(name, slots, stop);
+  if (!peers.ok()) return peers.status();
+  absl::Status status;
+  for (const std::string& address : peers->addresses) {
+    store_->Await(name, Cat("fetches a snapshot from ", address));
+    status = FillFrom(address, /*is_backup=*/false, settings, slots, stop);
+    if (status.ok()) return true;
+    if (stop.stopped()) break;
+  }
+  if (!status.ok()) return status;
+  others = Cat("no server of cluster.peers has it: ", peers->others.empty() ? "they have no addresses" : peers->others);
+  return false;
+}
+
+// Returns whether it has filled the collection: false if there is no backup of use, with the reason added to `others`.
+absl::StatusOr<bool> CollectionAdmin::FillFromBackup(const store::SharedSettings& settings,
+                                                     const collection::SlotRange& slots, const StopSignal& stop,
+                                                     std::string& others) {
+  if (bootstrap_.find_backup == nullptr) return false;
+  const std::string& name = settings.options.name;
+  const auto add_reason = [&](const std::string& reason) { others += Cat(others.empty() ? "" : "; ", reason); };
+  store_->Await(name, "looks for a backup in cluster.backups");
+  const absl::StatusOr<std::string> url = bootstrap_.find_backup(name, &stop);
+  if (absl::Status stopped = stop.status(); !stopped.ok()) return stopped;
+  if (!url.ok()) {
+    add_reason(Cat("cluster.backups has no backup of it: ", std::string(url.status().message())));
+    return false;
+  }
+  // To fetch it again at each attempt could cost a lot of time and money.
+  if (const auto found = useless_backups_.find(name); found != useless_backups_.end() && found->second == *url) {
+    add_reason(Cat("the newest backup, ", *url, ", was fetched and cannot be used"));
+    return false;
+  }
+  store_->Await(name, Cat("fetches the backup ", *url));
+  absl::Status status = FillFrom(*url, /*is_backup=*/true, settings, slots, stop);
+  if (status.ok()) return true;
+  if (absl::IsFailedPrecondition(status) || absl::IsDataLoss(status)) {
+    useless_backups_[name] = *url;
+    add_reason(Cat("the newest backup, ", *url, ", cannot be used: ", std::string(status.message())));
+    return false;
+  }
+  return status;
 }
 
 // Loads the collection in the folder, and serves it once it has applied all that its stream has. If `is_new`, first
@@ -145,21 +198,13 @@ absl::Status CollectionAdmin::Fill(const store::SharedSettings& settings, const 
   const Allowed folder{.path = JoinPath(roots.front(), name), .root = roots.front()};
   const absl::StatusOr<bool> is_new = IsNewFolder(settings, folder.path, slots);
   if (!is_new.ok()) return is_new.status();
-  std::string others;
-  if (*is_new && bootstrap_.peers != nullptr) {
-    store_->Await(name, "asks the servers of cluster.peers");
-    const absl::StatusOr<RankedPeers> peers = AskPeers(name, slots, stop);
-    if (!peers.ok()) return peers.status();
-    others = peers->others;
-    absl::Status status;
-    for (const std::string& address : peers->addresses) {
-      store_->Await(name, Cat("fetches a snapshot from ", address));
-      status = FillFromPeer(settings, slots, address, stop);
-      if (status.ok() || stop.stopped()) return status;
+  std::string others;  // why no other source has brought the documents
+  if (*is_new) {
+    for (const auto fill : {&CollectionAdmin::FillFromPeers, &CollectionAdmin::FillFromBackup}) {
+      const absl::StatusOr<bool> is_filled = (this->*fill)(settings, slots, stop, others);
+      if (!is_filled.ok()) return is_filled.status();
+      if (*is_filled) return absl::OkStatus();
     }
-    // To replay the whole stream would take longer than to try these servers again.
-    if (!status.ok()) return status;
-    if (others.empty()) others = "their names have no addresses";
   }
   store_->Await(name, "applies the messages of its stream");
   store::SharedSettings own = settings;
@@ -167,7 +212,7 @@ absl::Status CollectionAdmin::Fill(const store::SharedSettings& settings, const 
   if (!slots.is_whole()) own.options.partition = slots;
   absl::Status status = FillFromStream(own, folder, *is_new, stop);
   if (status.ok() || stop.stopped() || others.empty()) return status;
-  return WithMessage(status, Cat(std::string(status.message()), "; no server of cluster.peers has it: ", others));
+  return WithMessage(status, Cat(std::string(status.message()), "; ", others));
 }
 
 absl::Status CollectionAdmin::CreateShared(const store::SharedSettings& settings, const collection::SlotRange& slots) {

@@ -5,7 +5,7 @@
 The server a has a collection. The server c is empty, has live.create_from_cluster, and names a in cluster.peers. While
 a does not answer, c must serve nothing, and say what it waits for. When a answers again, c must fill itself without any
 command. Then c loses its disk several times, and is killed by SIGKILL while it fills itself: after the next start it
-must complete that, and leave nothing over.
+must complete that, and leave nothing over. At last a is lost, and c fills itself with a backup and the stream.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import os
 import pathlib
 import random
 import shutil
+import subprocess
 import time
 import urllib.request
 
@@ -68,12 +69,15 @@ class World:
         ranking = client.Ranking(node.rerank(client.rerank_request(NAME, rows_of([9, 9]), top_k=1000)).results[0])
         return dict(zip(ranking.ids, ranking.scores))
 
-    def wait_filled(self):
+    def wait_ready(self):
         def is_filled():
             info = self.c.info(NAME)
             return info is not None and info.state == rerank_pb2.COLLECTION_STATE_READY
 
-        eventually(is_filled, lambda: f"c fills itself: {self.c.info(NAME)}")
+        eventually(is_filled, lambda: f"c fills itself: {self.c.info(NAME)}\n{self.c.log_end(2000)}")
+
+    def wait_filled(self):
+        self.wait_ready()
         nats_world.settle(self, STREAM, "a", "c")
         expect(self.contents(self.c) == self.contents(self.a), "a and c have different documents")
         expect(self.ranking(self.c) == self.ranking(self.a), "a and c have different scores")
@@ -139,6 +143,29 @@ def check_kills(world, rounds, seed):
         print(f"  round {number}: the kill left {left}; filled {duration_s:.2f} s after the restart began", flush=True)
 
 
+def check_backup(world, folder, programs):
+    """c loses its disk, and there is no other server: a backup and the stream bring the documents."""
+    a, c = world.a, world.c
+    url = f"file://{folder}/backups"
+    for name in ("monday", "tuesday"):
+        command = [programs / "maxsimctl", "--server", a.target, "snapshot", NAME, f"{url}/{NAME}/{name}"]
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        expect(done.returncode == 0, done.stdout + done.stderr)
+        world.write(150, 10)
+    (folder / "backups" / NAME / "wednesday").mkdir()  # a backup that was not finished
+    contents, ranking = world.contents(a), world.ranking(a)
+    a.kill()
+    c.kill()
+    shutil.rmtree(c.root)
+    c.root.mkdir()
+    c.flags["cluster.backups"] = url
+    c.start()
+    world.wait_ready()
+    expect(f"{url}/{NAME}/tuesday" in c.log(), "c has not fetched the newest backup")
+    expect(world.contents(c) == contents, "c has other documents than a had")
+    expect(world.ranking(c) == ranking, "c has other scores than a had")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", type=pathlib.Path)
@@ -156,6 +183,7 @@ def main():
         world.nats.ask(f"STREAM.PURGE.{STREAM}", b'{"seq": 60}')
         check_wait(world)
         check_kills(world, arguments.rounds, arguments.seed)
+        check_backup(world, folder, arguments.programs.resolve())
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "backup/backup_manifest.h"
+#include "backup/store/object_store.h"
+#include "backup/store/sha256.h"
 #include "server/service/bootstrap/snapshot_messages.h"
-#include "tools/backup/backup_manifest.h"
-#include "tools/backup/store/object_store.h"
-#include "tools/backup/store/sha256.h"
 
 namespace maxsim::backup {
 

@@ -6,13 +6,13 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "backup/restore.h"
+#include "backup/store_url.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "collection/slots.h"
 #include "maxsim_version.h"
-#include "tools/backup/restore.h"
-#include "tools/backup/store_url.h"
 #include "tools/maxsim-shard/command_helpers.h"
 
 namespace maxsim::shard_tool {
@@ -40,8 +40,8 @@ class FetchReport {
 };
 
 absl::StatusOr<backup::RestoredBackup> Restore(const RestoreArguments& arguments) {
-  const absl::StatusOr<std::unique_ptr<backup::ObjectStore>> store =
-      backup::OpenStore(arguments.url, [](const char* name) -> const char* { return std::getenv(name); });
+  const absl::StatusOr<std::unique_ptr<backup::ObjectStore>> store = backup::OpenStore(
+      arguments.url, [](const char* name) -> const char* { return std::getenv(name); }, &InterruptSignal());
   if (!store.ok()) return store.status();
   FetchReport report(arguments.quiet);
   ProgressDisplay display(stderr, ProgressDisplay::ChooseStyle(stderr, arguments.quiet));

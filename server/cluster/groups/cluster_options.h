@@ -34,6 +34,9 @@ struct ClusterOptions {
   // The servers of this server's group, from which it fetches collections that it lacks; targets as in GroupOptions.
   // Not for routers.
   std::vector<std::string> peers;
+  // The URL under which backups are, from which this server fetches collections that it lacks if no peer has them; "":
+  // none. Not for routers.
+  std::string backups;
   // A call asks a second replica once it has taken longer than this share of the group's answers in the last half
   // minute. 0: it asks a second replica only if the first one fails.
   double hedge_at = 0.95;

@@ -17,7 +17,8 @@ namespace maxsim::service {
 
 struct BootstrapPlan {
   std::string name;
-  std::vector<std::string> sources = {};
+  std::vector<std::string> sources = {};  // addresses of servers; with `is_backup`, the URL of a backup
+  bool is_backup = false;
   collection::SlotRange slots = {};
   store::Residency residency = store::Residency::kAuto;
   bool replicate = false;

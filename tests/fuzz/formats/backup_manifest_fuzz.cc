@@ -2,11 +2,11 @@
 // and read again.
 #include <string>
 
+#include "backup/backup_manifest.h"
 #include "collection/collection_name.h"
 #include "collection/manifest.h"
 #include "collection/partition/snapshot_path.h"
 #include "tests/fuzz/target.h"
-#include "tools/backup/backup_manifest.h"
 
 namespace maxsim::fuzz {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "backup/s3/s3_xml.h"
 #include "tests/fuzz/target.h"
-#include "tools/backup/s3/s3_xml.h"
 
 namespace maxsim::fuzz {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "backup/store_url.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "collection/slots.h"
 #include "maxsim_version.h"
-#include "tools/backup/store_url.h"
 #include "tools/backup/write_backup.h"
 #include "tools/command_line/terminal.h"
 #include "tools/maxsimctl/backup/read_parts.h"

@@ -8,9 +8,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "backup/backup_manifest.h"
+#include "backup/store/object_store.h"
 #include "maxsim/v1/admin.pb.h"
-#include "tools/backup/backup_manifest.h"
-#include "tools/backup/store/object_store.h"
 
 namespace maxsim::ctl {
 

@@ -1,8 +1,8 @@
 #include <memory>
 #include <string>
 
+#include "backup/store_url.h"
 #include "base/text.h"
-#include "tools/backup/store_url.h"
 #include "tools/command_line/terminal.h"
 #include "tools/maxsimctl/backup/backup.h"
 #include "tools/maxsimctl/backup/commands.h"

@@ -129,6 +129,12 @@ TEST(ConfigTest, CollectionsOfTheClusterNeedNatsAndAFolder) {
   with_peers.back() = "--cluster.peers=a:1";
   for (int port = 2; port <= 65; ++port) with_peers.back() += ",a:" + std::to_string(port);
   EXPECT_THAT(ErrorOf(LoadWith(with_peers)), HasSubstr("has 65 servers; must have at most 64"));
+  with_peers.back() = "--cluster.backups=s3://backups/maxsim/";
+  EXPECT_EQ(LoadWith(with_peers)->config.cluster.backups, "s3://backups/maxsim");
+  with_peers.back() = "--cluster.backups=/srv/backups";
+  EXPECT_THAT(ErrorOf(LoadWith(with_peers)), HasSubstr("\"/srv/backups\" is not s3://BUCKET/PREFIX or file:///FOLDER"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--cluster.backups=s3://b/p"})),
+              HasSubstr("cluster.backups is set, which needs live.create_from_cluster true"));
   EXPECT_THAT(ErrorOf(LoadWith({"--cluster.peers=a:7070"})),
               HasSubstr("cluster.peers is set, which needs live.create_from_cluster true"));
   with_folder.push_back("--live.restore_created=false");

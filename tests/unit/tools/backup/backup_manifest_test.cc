@@ -1,5 +1,5 @@
 // Tests the manifest of a backup: what is written is read again, and anything else is refused.
-#include "tools/backup/backup_manifest.h"
+#include "backup/backup_manifest.h"
 
 #include <functional>
 #include <string>

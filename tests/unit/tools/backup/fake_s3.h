@@ -15,8 +15,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "backup/s3/http_transport.h"
 #include "base/text.h"
-#include "tools/backup/s3/http_transport.h"
 
 namespace maxsim::backup {
 

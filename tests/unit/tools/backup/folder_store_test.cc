@@ -1,5 +1,5 @@
 // Tests the store in a folder.
-#include "tools/backup/store/folder_store.h"
+#include "backup/store/folder_store.h"
 
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
 // Tests the transport against a server with TLS in this process: whom it trusts, and what it makes of connections that
 // break.
-#include "tools/backup/s3/http_transport.h"
+#include "backup/s3/http_transport.h"
 
 #include <unistd.h>
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "backup/store/object_store.h"
 #include "base/mutex.h"
 #include "base/text.h"
-#include "tools/backup/store/object_store.h"
 
 namespace maxsim::backup {
 

@@ -1,6 +1,6 @@
 // Tests that a backup of servers that follow one stream is restored into any number of partitions, which end like a
 // server that applied each message once; and that a damaged backup is never restored.
-#include "tools/backup/restore.h"
+#include "backup/restore.h"
 
 #include <xxhash.h>
 
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backup/newest_backup.h"
 #include "tests/unit/collection/partition/assemble_fixture.h"
 #include "tests/unit/tools/backup/memory_store.h"
 #include "tools/backup/write_backup.h"
@@ -127,6 +128,50 @@ TEST_F(RestoreTest, AnyNumberOfPartitionsEndsLikeTheServers) {
     }
     EXPECT_EQ(found, expected);
   }
+}
+
+TEST_F(RestoreTest, OnlyThePartsWithTheWantedSlotsAreFetched) {
+  Backup();
+  std::map<std::string, std::string> whole = store_.objects;
+  std::erase_if(store_.objects, [](const auto& object) { return object.first.find("/part-0/") != std::string::npos; });
+  ASSERT_LT(store_.objects.size(), whole.size()) << "the keys of a part's files have the part's index";
+  std::filesystem::create_directory(Path("right-fetched"));
+  const auto fetched = FetchBackup(store_, "live", {2048, 3000}, Path("right-fetched"), nullptr);
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  ASSERT_EQ(fetched->folders.size(), 1u);
+  EXPECT_EQ(fetched->complete_at, 250u);
+  uint64_t num_bytes = 0;
+  for (const BackupFile& file : manifest_.parts[1].files) num_bytes += file.num_bytes;
+  EXPECT_EQ(fetched->num_bytes, num_bytes);
+  EXPECT_EQ(Contents(fetched->folders[0]), Contents(Path("right-copy")));
+  const auto lost = FetchBackup(store_, "live", {2047, 3000}, Path("right-fetched"), nullptr);
+  EXPECT_EQ(lost.status().code(), absl::StatusCode::kDataLoss) << lost.status();
+}
+
+TEST_F(RestoreTest, ABackupOfAnotherCollectionOrOfTooFewSlotsIsNotFetched) {
+  Backup();
+  std::filesystem::create_directory(Path("left-fetched"));
+  absl::Status status = FetchBackup(store_, "docs", {}, Path("left-fetched"), nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is a backup of collection live, not of docs"));
+  manifest_.parts.pop_back();
+  ASSERT_TRUE(store_.Put(kManifestKey, FormatManifest(manifest_)).ok());
+  status = FetchBackup(store_, "live", {}, Path("left-fetched"), nullptr).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("has only slots 0 .. 2047 of all slots"));
+  EXPECT_TRUE(std::filesystem::is_empty(Path("left-fetched")));
+}
+
+TEST(FindNewestBackupTest, TheLastNameWithAManifestIsTheNewestBackup) {
+  MemoryStore store;
+  EXPECT_EQ(FindNewestBackup(store).status().code(), absl::StatusCode::kNotFound);
+  for (const std::string key : {"2026-11-28/manifest.json", "2026-11-29/manifest.json", "2026-11-30/0123/0/file",
+                                "2026-12-01/deeper/manifest.json", "manifest.json"}) {
+    ASSERT_TRUE(store.Put(key, "{}").ok());
+  }
+  const auto newest = FindNewestBackup(store);
+  ASSERT_TRUE(newest.ok()) << newest.status();
+  EXPECT_EQ(*newest, "2026-11-29");
 }
 
 TEST_F(RestoreTest, DamagedAndMissingObjectsAreNoticed) {

@@ -1,12 +1,12 @@
 // Tests how the address of a bucket and the credentials are taken from a URL and the environment.
-#include "tools/backup/s3/s3_settings.h"
+#include "backup/s3/s3_settings.h"
 
 #include <map>
 #include <string>
 
+#include "backup/store_url.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tools/backup/store_url.h"
 
 namespace maxsim::backup {
 namespace {

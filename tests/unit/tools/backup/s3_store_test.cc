@@ -1,5 +1,5 @@
 // Tests the store in an S3 bucket: parts, ranges, pages, and what it does when requests fail.
-#include "tools/backup/s3/s3_store.h"
+#include "backup/s3/s3_store.h"
 
 #include <cstdint>
 #include <memory>
@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "backup/store/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/tools/backup/fake_s3.h"
-#include "tools/backup/store/sha256.h"
 
 namespace maxsim::backup {
 namespace {
@@ -40,9 +40,10 @@ class S3StoreTest : public ::testing::Test {
     settings.credentials = {.access_key_id = "ID", .secret_access_key = kSecretKey, .session_token = kToken};
     S3Clock clock;
     clock.now = [] { return absl::FromUnixSeconds(1369353600); };
+    clock.steady = [this] { return steady_; };
     clock.sleep = [this](absl::Duration pause) { pauses_.push_back(pause); };
     clock.random = [] { return 1.0; };
-    store_ = MakeS3Store(settings, std::make_unique<FakeS3Transport>(&fake_), clock);
+    store_ = MakeS3Store(settings, std::make_unique<FakeS3Transport>(&fake_), clock, &stop_);
   }
 
   // Writes an object in pieces of `piece` bytes.
@@ -67,6 +68,8 @@ class S3StoreTest : public ::testing::Test {
   }
 
   FakeS3 fake_;
+  absl::Time steady_ = absl::UnixEpoch();
+  StopSignal stop_;
   std::vector<absl::Duration> pauses_;
   std::unique_ptr<ObjectStore> store_;
 };
@@ -199,6 +202,38 @@ TEST_F(S3StoreTest, RequestsAreSentAgainAfterPassingFailures) {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(status.message()), HasSubstr("s3://bucket/pre/fix/a: PUT: "));
   }
+}
+
+TEST_F(S3StoreTest, ASilentStoreIsNotAskedAgainAfterTheTimeLimit) {
+  fake_.before = [this](const HttpRequest&) -> std::optional<absl::StatusOr<HttpResponse>> {
+    steady_ += absl::Seconds(50);
+    return absl::UnavailableError("no answer");
+  };
+  const absl::Status status = store_->Put("a", "1");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no answer, 3 times")) << "they began at 0, 50 and 100 s";
+}
+
+TEST_F(S3StoreTest, AStopEndsTheAttemptsButAnUploadIsStillAborted) {
+  auto upload = store_->BeginUpload("big", 2 * kUploadPartBytes);
+  ASSERT_TRUE(upload.ok());
+  const std::string bytes = PatternBytes(static_cast<size_t>(kUploadPartBytes));
+  ASSERT_TRUE((*upload)->Write(bytes).ok());
+  ASSERT_TRUE((*upload)->Write(bytes.substr(0, 1)).ok());  // sends the first part
+  EXPECT_THAT(fake_.uploads, SizeIs(1));
+  fake_.before = [this](const HttpRequest& request) -> std::optional<absl::StatusOr<HttpResponse>> {
+    if (request.method == "DELETE") return std::nullopt;
+    stop_.Request(absl::StatusCode::kCancelled);
+    return absl::UnavailableError("no answer");
+  };
+  const size_t num_before = fake_.requests.size();
+  ASSERT_TRUE((*upload)->Write(bytes.substr(1)).ok());
+  const absl::Status status = (*upload)->Finish();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  EXPECT_EQ(store_->List("", 1).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(fake_.requests, SizeIs(num_before + 1)) << "no request was sent again";
+  upload->reset();
+  EXPECT_THAT(fake_.uploads, IsEmpty());
 }
 
 TEST_F(S3StoreTest, RefusalsAreNotTriedAgainAndHaveTheirCode) {

@@ -1,5 +1,5 @@
 // Tests the XML of S3's answers, right and wrong.
-#include "tools/backup/s3/s3_xml.h"
+#include "backup/s3/s3_xml.h"
 
 #include <string>
 #include <utility>

@@ -1,13 +1,13 @@
 // Tests signatures with the examples that AWS has published: those of the page "Authenticating Requests: Using the
 // Authorization Header" for S3, and cases of the suite aws-sig-v4-test-suite.
-#include "tools/backup/s3/signature.h"
+#include "backup/s3/signature.h"
 
 #include <string>
 #include <utility>
 
+#include "backup/store/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tools/backup/store/sha256.h"
 
 namespace maxsim::backup {
 namespace {

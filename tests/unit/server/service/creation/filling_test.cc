@@ -28,7 +28,8 @@ using testing::UnorderedElementsAre;
 // What the servers of the group have, and what they were asked.
 struct Peers {
   std::map<std::string, uint64_t> sequences;  // by address, of those that answer
-  std::vector<std::string> fetched;           // the addresses from which a snapshot was fetched, in order
+  std::vector<std::string> fetched;           // the addresses or URLs from which documents were fetched, in order
+  absl::StatusOr<std::string> backup = absl::NotFoundError("there is none");  // the URL of the newest backup
 };
 
 // A server with the peers a:1 and b:1, each of which sends the folder `from`.
@@ -42,6 +43,16 @@ struct FillingRun : ServerRun {
                                                 const tracing::SpanParent& span, const StopSignal* stop) {
       peers->fetched.push_back(address);
       return open(address, name, span, stop);
+    };
+    options.find_backup = [peers](const std::string& name, const StopSignal*) {
+      EXPECT_EQ(name, "docs");
+      return peers->backup;
+    };
+    options.fetch_backup = [peers, from](const std::string& url, const FetchRequest& request, const StopSignal*) {
+      peers->fetched.push_back(url);
+      const std::string folder = request.folder + "/part";
+      std::filesystem::copy(from, folder, std::filesystem::copy_options::recursive);
+      return FetchedSnapshots{.folders = {folder}, .num_bytes = 1, .last_sequence = 7};
     };
     options.peers = [] { return std::vector<std::string>{"a:1", "b:1"}; };
     options.info = [peers](const std::string& address) -> absl::StatusOr<v1::GetInfoResponse> {
@@ -194,6 +205,59 @@ TEST_F(FillingTest, IfTheStreamLacksMessagesTheServerWaitsForAnotherOne) {
   const absl::Status status = run.Fill();
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(run.NumDocuments(), 20u);
+}
+
+TEST_F(FillingTest, ABackupIsFetchedIfNoServerHasTheCollection) {
+  peers_.backup = "s3://backups/docs/monday";
+  {
+    FillingRun run(root_, peer_, &registry_, &peers_);
+    run.on_assemble = [&](const auto&, const auto&) {
+      run.ExpectAwaited("fetches the backup s3://backups/docs/monday");
+      return absl::OkStatus();
+    };
+    const absl::Status status = run.Fill();
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(run.NumDocuments(), 20u);
+    EXPECT_THAT(peers_.fetched, ElementsAre("s3://backups/docs/monday"));
+  }
+  ExpectServedAfterARestart("docs.1", 20);
+}
+
+TEST_F(FillingTest, AServerOfTheGroupIsPreferredToABackup) {
+  peers_.backup = "s3://backups/docs/monday";
+  peers_.sequences = {{"a:1", 7}};
+  FillingRun run(root_, peer_, &registry_, &peers_);
+  ASSERT_TRUE(run.Fill().ok());
+  EXPECT_THAT(peers_.fetched, ElementsAre("a:1"));
+}
+
+TEST_F(FillingTest, ABackupThatIsOfNoUseIsFetchedOnlyOnce) {
+  peers_.backup = "s3://backups/docs/monday";
+  FillingRun run(root_, peer_, &registry_, &peers_);
+  run.on_open = DropMessages;
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status status = run.Fill();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    run.ExpectAwaited("the newest backup, s3://backups/docs/monday, ");
+    EXPECT_THAT(peers_.fetched, ElementsAre("s3://backups/docs/monday"));
+    EXPECT_THAT(NamesIn(root_), IsEmpty());
+  }
+  // A newer one is fetched.
+  peers_.backup = "s3://backups/docs/tuesday";
+  run.on_open = nullptr;
+  EXPECT_TRUE(run.Fill().ok());
+  EXPECT_EQ(run.NumDocuments(), 20u);
+}
+
+TEST_F(FillingTest, IfObjectStorageDoesNotAnswerTheStreamBringsTheDocuments) {
+  peers_.backup = absl::UnavailableError("no answer, 7 times");
+  FillingRun run(root_, peer_, &registry_, &peers_);
+  run.on_open = DropMessages;
+  EXPECT_FALSE(run.Fill().ok());
+  run.ExpectAwaited("cluster.backups has no backup of it: no answer, 7 times");
+  run.on_open = nullptr;
+  EXPECT_TRUE(run.Fill().ok());
+  EXPECT_EQ(run.Path(), root_ + "/docs");
 }
 
 TEST_F(FillingTest, ASnapshotOfACollectionWithOtherSettingsIsRefused) {

@@ -1,4 +1,4 @@
-#include "tools/backup/backup_manifest.h"
+#include "backup/backup_manifest.h"
 
 #include <algorithm>
 #include <limits>

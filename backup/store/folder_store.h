@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "tools/backup/store/object_store.h"
+#include "backup/store/object_store.h"
 
 namespace maxsim::backup {
 

@@ -1,4 +1,4 @@
-#include "tools/backup/s3/s3_store.h"
+#include "backup/s3/s3_store.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,9 +6,10 @@
 
 #include "absl/random/random.h"
 #include "absl/time/clock.h"
+#include "backup/s3/s3_xml.h"
+#include "backup/store/sha256.h"
+#include "base/monotonic_clock.h"
 #include "base/text.h"
-#include "tools/backup/s3/s3_xml.h"
-#include "tools/backup/store/sha256.h"
 
 namespace maxsim::backup {
 namespace {
@@ -59,12 +60,13 @@ struct S3Call {
   std::string_view body = {};
   size_t max_response_bytes = kMaxAnswerBytes;
   int max_attempts = kMaxS3Attempts;
+  bool ignores_stop = false;
 };
 
 class S3Store final : public ObjectStore {
  public:
-  S3Store(S3Settings settings, std::unique_ptr<HttpTransport> transport, S3Clock clock)
-      : settings_(std::move(settings)), transport_(std::move(transport)), clock_(std::move(clock)) {}
+  S3Store(S3Settings settings, std::unique_ptr<HttpTransport> transport, S3Clock clock, const StopSignal* stop)
+      : settings_(std::move(settings)), transport_(std::move(transport)), clock_(std::move(clock)), stop_(stop) {}
 
   absl::Status Put(const std::string& key, std::string_view bytes) override {
     return Call({.method = "PUT", .key = key, .body = bytes}).status();
@@ -135,6 +137,7 @@ class S3Store final : public ObjectStore {
   const S3Settings settings_;
   const std::unique_ptr<HttpTransport> transport_;
   const S3Clock clock_;
+  const StopSignal* const stop_;  // may be null
 };
 
 HttpRequest S3Store::Sign(const S3Call& call, const std::string& body_sha256) const {
@@ -165,8 +168,11 @@ HttpRequest S3Store::Sign(const S3Call& call, const std::string& body_sha256) co
 absl::StatusOr<HttpResponse> S3Store::Call(const S3Call& call, bool* was_repeated) {
   const std::string what = Cat(NameOf(call.key), ": ", call.method, ": ");
   const std::string body_sha256 = Sha256Hex(call.body);
+  const absl::Time last_begin = clock_.steady() + kMaxS3RetryTime;
+  const StopSignal* const stop = call.ignores_stop ? nullptr : stop_;
   absl::Duration pause = kFirstPause;
   for (int attempt = 1;; ++attempt) {
+    if (absl::Status stopped = StopStatus(stop); !stopped.ok()) return stopped;
     absl::StatusOr<HttpResponse> response = transport_->Send(Sign(call, body_sha256));
     absl::Status status = response.status();
     bool may_try_again = absl::IsUnavailable(status);
@@ -179,12 +185,13 @@ absl::StatusOr<HttpResponse> S3Store::Call(const S3Call& call, bool* was_repeate
       may_try_again = MayTryAgain(*response, code) || code == "InternalError";
     }
     if (!may_try_again) return Prefix(what, status);
-    if (attempt == call.max_attempts) {
+    // Half of the pause is random, so that several programs do not retry at the same moment.
+    const absl::Duration wait = pause * (0.5 + 0.5 * clock_.random());
+    if (attempt == call.max_attempts || clock_.steady() + wait > last_begin) {
       return absl::UnavailableError(Cat(what, std::string(status.message()), ", ", attempt, " times"));
     }
     if (was_repeated != nullptr) *was_repeated = true;
-    // Half of the pause is random, so that several programs do not retry at the same moment.
-    clock_.sleep(pause * (0.5 + 0.5 * clock_.random()));
+    clock_.sleep(wait);
     pause *= 2;
   }
 }
@@ -199,8 +206,11 @@ class S3Upload final : public ObjectUpload {
   ~S3Upload() override {
     if (upload_id_.has_value()) {
       // The caller waits to report an error, perhaps that the store is silent.
-      const S3Call abort_call{
-          .method = "DELETE", .key = key_, .query = {{"uploadId", *upload_id_}}, .max_attempts = kAbortAttempts};
+      const S3Call abort_call{.method = "DELETE",
+                              .key = key_,
+                              .query = {{"uploadId", *upload_id_}},
+                              .max_attempts = kAbortAttempts,
+                              .ignores_stop = true};
       store_.Call(abort_call).status().IgnoreError();
     }
   }
@@ -296,13 +306,15 @@ uint64_t UploadPartBytes(uint64_t num_bytes) {
 }
 
 S3Clock S3Clock::Real() {
-  return {.now = [] { return absl::Now(); },
+  return {.steady = [] { return MonotonicNow(); },
+          .now = [] { return absl::Now(); },
           .sleep = [](absl::Duration pause) { absl::SleepFor(pause); },
           .random = [] { return absl::Uniform(absl::BitGen(), 0.0, 1.0); }};
 }
 
-std::unique_ptr<ObjectStore> MakeS3Store(S3Settings settings, std::unique_ptr<HttpTransport> transport, S3Clock clock) {
-  return std::make_unique<S3Store>(std::move(settings), std::move(transport), std::move(clock));
+std::unique_ptr<ObjectStore> MakeS3Store(S3Settings settings, std::unique_ptr<HttpTransport> transport, S3Clock clock,
+                                         const StopSignal* stop) {
+  return std::make_unique<S3Store>(std::move(settings), std::move(transport), std::move(clock), stop);
 }
 
 }  // namespace maxsim::backup

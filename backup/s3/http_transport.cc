@@ -1,4 +1,4 @@
-#include "tools/backup/s3/http_transport.h"
+#include "backup/s3/http_transport.h"
 
 #include <algorithm>
 #include <chrono>

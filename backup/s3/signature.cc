@@ -1,11 +1,11 @@
-#include "tools/backup/s3/signature.h"
+#include "backup/s3/signature.h"
 
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_join.h"
+#include "backup/store/sha256.h"
 #include "base/text.h"
-#include "tools/backup/store/sha256.h"
 
 namespace maxsim::backup {
 namespace {

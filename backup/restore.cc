@@ -1,32 +1,21 @@
-#include "tools/backup/restore.h"
+#include "backup/restore.h"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "backup/fetch_parts.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "collection/partition/assemble.h"
 #include "collection/partition/new_folder.h"
 #include "collection/partition/repartition.h"
-#include "tools/backup/fetch_parts.h"
 
 namespace maxsim::backup {
 namespace {
 
 using collection::NewFolder;
 using collection::SlotRange;
-
-// The disk holds the fetched files and, at the same time, the collections that are made from them.
-constexpr uint64_t kDiskCopies = 2;
-
-absl::Status CheckDisk(const std::string& folder, uint64_t num_bytes) {
-  const absl::StatusOr<int64_t> free_bytes = FreeDiskBytes(folder);
-  if (!free_bytes.ok()) return free_bytes.status();
-  if (num_bytes <= static_cast<uint64_t>(std::max<int64_t>(*free_bytes, 0)) / kDiskCopies) return absl::OkStatus();
-  return absl::ResourceExhaustedError(Cat(folder, ": ", *free_bytes, " bytes are free, which must be ", kDiskCopies,
-                                          " times as many as the backup has, ", num_bytes));
-}
 
 // Returns where the collections are made: `whole` if there is only one, and otherwise folders in `partitions`.
 std::vector<collection::PartitionFolder> FoldersIn(const std::string& whole, const std::string& partitions,
@@ -59,7 +48,7 @@ absl::StatusOr<RestoredBackup> Restore(ObjectStore& store, const RestoreOptions&
   if (options.into < 1 || options.into > slots->size()) {
     return Invalid("--into: ", options.into, " must be 1 to ", slots->size(), ", the slots that the backup has");
   }
-  absl::Status status = CheckDisk(collection::ParentOf(options.output), backup->num_bytes());
+  absl::Status status = CheckDiskFor(collection::ParentOf(options.output), backup->num_bytes());
   if (!status.ok()) return status;
 
   // The destructors of `fetched` and `made` remove their folders, unless Publish has succeeded.
@@ -68,7 +57,7 @@ absl::StatusOr<RestoredBackup> Restore(ObjectStore& store, const RestoreOptions&
   const absl::StatusOr<std::unique_ptr<NewFolder>> made = NewFolder::Begin(options.output);
   if (!made.ok()) return made.status();
   const absl::StatusOr<std::vector<std::string>> parts =
-      FetchParts(store, *backup, (*fetched)->path(), options.fetch_observer, options.stop);
+      FetchParts(store, *backup, *slots, (*fetched)->path(), options.fetch_observer, options.stop);
   if (!parts.ok()) return parts.status();
 
   RestoredBackup restored{.backup = *std::move(backup),

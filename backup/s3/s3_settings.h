@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "tools/backup/s3/signature.h"
+#include "backup/s3/signature.h"
 
 namespace maxsim::backup {
 

@@ -1,4 +1,4 @@
-#include "tools/backup/store/folder_store.h"
+#include "backup/store/folder_store.h"
 
 #include <algorithm>
 #include <filesystem>

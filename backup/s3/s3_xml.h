@@ -9,7 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tools/backup/store/object_store.h"
+#include "backup/store/object_store.h"
 
 namespace maxsim::backup {
 

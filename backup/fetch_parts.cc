@@ -1,4 +1,4 @@
-#include "tools/backup/fetch_parts.h"
+#include "backup/fetch_parts.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,13 +8,13 @@
 #include <thread>
 #include <utility>
 
+#include "backup/store/sha256.h"
 #include "base/file.h"
 #include "base/guard.h"
 #include "base/mutex.h"
 #include "base/output_file.h"
 #include "base/text.h"
 #include "collection/log/collection_log.h"
-#include "tools/backup/store/sha256.h"
 
 namespace maxsim::backup {
 namespace {
@@ -22,6 +22,9 @@ namespace {
 // One connection to S3 transfers about 50 to 100 MB/s, so several files are fetched at a time.
 constexpr size_t kThreads = 8;
 constexpr size_t kReadBytes = size_t{16} << 20;
+
+// The disk holds the fetched files and, at the same time, the collections that are made from them.
+constexpr uint64_t kDiskCopies = 2;
 
 struct FileToFetch {
   const BackupFile* file = nullptr;
@@ -135,23 +138,40 @@ absl::Status CheckPart(const std::string& folder, const BackupManifest& manifest
 
 }  // namespace
 
+bool SharesSlots(const BackupPart& part, const collection::SlotRange& slots) {
+  return part.slots.first < slots.end && slots.first < part.slots.end;
+}
+
+absl::Status CheckDiskFor(const std::string& folder, uint64_t num_bytes) {
+  const absl::StatusOr<int64_t> free_bytes = FreeDiskBytes(folder);
+  if (!free_bytes.ok()) return free_bytes.status();
+  if (num_bytes <= static_cast<uint64_t>(std::max<int64_t>(*free_bytes, 0)) / kDiskCopies) return absl::OkStatus();
+  return absl::ResourceExhaustedError(Cat(folder, ": ", *free_bytes, " bytes are free, which must be ", kDiskCopies,
+                                          " times as many as the backup has, ", num_bytes));
+}
+
 absl::StatusOr<std::vector<std::string>> FetchParts(ObjectStore& store, const BackupManifest& manifest,
-                                                    const std::string& folder, const FetchObserver& observer,
-                                                    const StopSignal* stop) {
+                                                    const collection::SlotRange& slots, const std::string& folder,
+                                                    const FetchObserver& observer, const StopSignal* stop) {
   std::vector<std::string> folders;
+  std::vector<size_t> fetched;
   std::vector<FileToFetch> files;
+  uint64_t total_bytes = 0;
   for (size_t part = 0; part < manifest.parts.size(); ++part) {
+    if (!SharesSlots(manifest.parts[part], slots)) continue;
+    fetched.push_back(part);
     const std::string& made = folders.emplace_back(JoinPath(folder, Cat("part-", part)));
     for (const BackupFile& file : manifest.parts[part].files) {
       const std::string path = JoinPath(made, file.path);
       const std::string parent = std::filesystem::path(path).parent_path().string();
       if (absl::Status status = CreateFolders(parent); !status.ok()) return status;
+      total_bytes += file.num_bytes;
       files.push_back({.file = &file, .key = KeyOf(manifest.id, part, file.path), .path = path});
     }
   }
-  absl::Status status = Fetcher(store, std::move(files), manifest.num_bytes(), observer, stop).Run();
-  for (size_t part = 0; part < folders.size() && status.ok(); ++part) {
-    status = CheckPart(folders[part], manifest, manifest.parts[part]);
+  absl::Status status = Fetcher(store, std::move(files), total_bytes, observer, stop).Run();
+  for (size_t idx = 0; idx < folders.size() && status.ok(); ++idx) {
+    status = CheckPart(folders[idx], manifest, manifest.parts[fetched[idx]]);
   }
   if (!status.ok()) return status;
   return folders;

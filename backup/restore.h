@@ -8,11 +8,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "backup/backup_manifest.h"
+#include "backup/store/object_store.h"
 #include "base/stop.h"
 #include "collection/build/builder.h"
 #include "collection/manifest.h"
-#include "tools/backup/backup_manifest.h"
-#include "tools/backup/store/object_store.h"
 
 namespace maxsim::backup {
 
@@ -48,8 +48,9 @@ absl::StatusOr<BackupManifest> ReadBackup(ObjectStore& store);
 // Everything is made in hidden folders beside `output`, and renamed at the end: after an error there is no `output`.
 // The disk must have room for the backup twice. Returns ALREADY_EXISTS if `output` exists; RESOURCE_EXHAUSTED if the
 // disk has too little room; DATA_LOSS if an object, which it names, is missing, damaged, or not what the manifest says;
-// INVALID_ARGUMENT if `into` is out of range; the status of `options.stop` once it is stopped, which is not noticed
-// while the store is silent; and errors of ReadBackup, of the store, of AssembleLive and of the observers.
+// INVALID_ARGUMENT if `into` is out of range; the status of `options.stop` once it is stopped, which is noticed
+// when a request to the store ends or fails; and errors of ReadBackup, of the store, of AssembleLive and of the
+// observers.
 absl::StatusOr<RestoredBackup> Restore(ObjectStore& store, const RestoreOptions& options);
 
 }  // namespace maxsim::backup

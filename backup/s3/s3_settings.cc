@@ -1,4 +1,4 @@
-#include "tools/backup/s3/s3_settings.h"
+#include "backup/s3/s3_settings.h"
 
 #include <algorithm>
 

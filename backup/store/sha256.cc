@@ -1,4 +1,4 @@
-#include "tools/backup/store/sha256.h"
+#include "backup/store/sha256.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

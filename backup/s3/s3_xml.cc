@@ -1,4 +1,4 @@
-#include "tools/backup/s3/s3_xml.h"
+#include "backup/s3/s3_xml.h"
 
 #include <algorithm>
 #include <utility>
