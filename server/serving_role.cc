@@ -298,7 +298,8 @@ void ServingRole::ReloadAll() {
 }
 
 int64_t ServingRole::Drain(absl::Time deadline) {
-  learner_.reset();
+  // Does not wait for the learner, which StopChanges has stopped: its thread may still wait for another server or for
+  // object storage, while clients wait for answers. The destructor waits for it.
   texts_.Stop(deadline);
   scorer_.Drain(deadline);
   const int64_t failed = scheduler_.Shutdown(deadline);
