@@ -133,6 +133,7 @@ void CollectionLearner::Learn(const SharedCollections::Shared& shared) {
   const absl::Status readable = layouts_->CheckReadable(name);
   const absl::StatusOr<SlotRange> slots =
       readable.ok() ? SlotsOfServer(shared.settings, layout.get(), options_.own) : readable;
+  const absl::Time begin = MonotonicNow();
   const absl::Status status = slots.ok() ? create_(shared.settings, *slots) : slots.status();
   if (status.ok() || stopping()) {
     failures_.erase(name);
@@ -146,7 +147,11 @@ void CollectionLearner::Learn(const SharedCollections::Shared& shared) {
   }
   const std::string error = status.ToString();
   const bool is_new = failed == failures_.end() || failed->second.error != error;
-  failures_[name] = {.error = error, .retry_at = MonotonicNow() + wait, .wait = wait};
+  // An attempt that has fetched much before it failed would otherwise load the network and the other servers all the
+  // time.
+  const absl::Time end = MonotonicNow();
+  const absl::Duration rest = slots.ok() ? end - begin : absl::ZeroDuration();
+  failures_[name] = {.error = error, .retry_at = end + std::max(wait, rest), .wait = wait};
   if (!is_new) return;
   // A group without slots is not an error: maxsimctl cluster add-group gives a new group its slots later.
   log::Write(absl::IsNotFound(slots.status()) ? spdlog::level::info : spdlog::level::err,

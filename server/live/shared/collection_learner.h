@@ -47,7 +47,8 @@ class CollectionLearner {
     OwnSlots own;
     absl::Duration poll_interval = absl::Milliseconds(500);
     // The wait before the next attempt to create a collection that could not be created, after the first failure. It
-    // doubles with each further failure, up to `max_retry_wait`: causes such as a full disk last a while.
+    // doubles with each further failure, up to `max_retry_wait`: causes such as a full disk last a while. The wait is
+    // never shorter than the attempt that failed.
     absl::Duration retry_wait = absl::Seconds(1);
     absl::Duration max_retry_wait = absl::Seconds(30);
     // Called on the thread with the name of a collection that could not be created, once its settings are no longer
@@ -89,7 +90,7 @@ class CollectionLearner {
   struct Failure {
     std::string error;
     absl::Time retry_at;
-    absl::Duration wait;  // before retry_at
+    absl::Duration wait;  // the wait that doubles
   };
   std::map<std::string, Failure> failures_;  // of collections that could not be created, by name
   std::thread thread_;

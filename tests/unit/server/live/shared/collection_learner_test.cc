@@ -1,6 +1,7 @@
 // A server that creates the collections that others have created.
 #include "server/live/shared/collection_learner.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -8,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/monotonic_clock.h"
 #include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -93,6 +97,7 @@ class CollectionLearnerTest : public testing::Test {
                                                                                     removed_.push_back(name);
                                                                                   }},
                                                    [this](const SharedSettings& settings, const SlotRange& slots) {
+                                                     if (on_create_ != nullptr) on_create_();
                                                      const MutexLock lock(&mutex_);
                                                      ++num_calls_;
                                                      if (status_.ok()) created_[settings.options.name] = slots;
@@ -133,6 +138,7 @@ class CollectionLearnerTest : public testing::Test {
   std::vector<std::string> removed_ ABSL_GUARDED_BY(mutex_);
   int num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_create_;             // called on the learner's thread; set it before Start
   std::unique_ptr<CollectionLearner> learner_;  // destroyed first
 };
 
@@ -186,6 +192,23 @@ TEST_F(CollectionLearnerTest, ACreationThatFailsIsTriedAgain) {
   EXPECT_FALSE(CreatedSlots("docs").has_value());
   SetStatus(absl::OkStatus());
   EXPECT_TRUE(IsCreated("docs"));
+}
+
+TEST_F(CollectionLearnerTest, AfterALongAttemptTheWaitIsAtLeastAsLong) {
+  SetStatus(absl::ResourceExhaustedError("the collection does not fit into the memory"));
+  Share("docs");
+  std::vector<std::pair<absl::Time, absl::Time>> attempts;  // when each began and ended
+  on_create_ = [&] {
+    const absl::Time begin = MonotonicNow();
+    if (attempts.empty()) absl::SleepFor(absl::Milliseconds(300));
+    attempts.emplace_back(begin, MonotonicNow());
+  };
+  Start({}, absl::Milliseconds(1));
+  EXPECT_TRUE(test::Eventually([&] { return num_calls() >= 2; }));
+  learner_.reset();  // ends the thread, which writes to `attempts`
+  ASSERT_GE(attempts.size(), 2u);
+  const auto& [begin, end] = attempts[0];
+  EXPECT_GE(attempts[1].first - end, end - begin);
 }
 
 TEST_F(CollectionLearnerTest, ACreationThatFailsIsNotTriedAgainBeforeTheWait) {
