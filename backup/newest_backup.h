@@ -12,8 +12,8 @@
 
 namespace maxsim::backup {
 
-// The maximum number of objects of all backups of a collection among which FindNewestBackup looks. Their keys take
-// about 20 MB of memory.
+// FindNewestBackup fails if all backups of a collection together have more objects than this. The keys of
+// 200,000 objects take about 20 MB of memory.
 inline constexpr size_t kMaxListedObjects = 200'000;
 
 // Returns the name of the newest backup in a store that holds several of them, each under a name of its own: NAME if

@@ -109,8 +109,7 @@ Key BackupsKey() {
       "cluster.backups", "url", +[](Config& c) -> std::string& { return c.cluster.backups; },
       "Where the backups of the cluster are, s3://BUCKET/PREFIX or file:///FOLDER: those of collection docs under "
       "URL/docs/NAME. With live.create_from_cluster the server fetches the backup whose NAME is the last one if no "
-      "server "
-      "of cluster.peers has a collection. The credentials of S3 are in the variables AWS_*. Empty: none.");
+      "server of cluster.peers has a collection. The credentials of S3 are in the variables AWS_*. Empty: none.");
   key.set = [](std::string_view text, Config& config) {
     std::string_view url = text;
     while (url.ends_with('/')) url.remove_suffix(1);

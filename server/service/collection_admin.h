@@ -91,7 +91,8 @@ class CollectionAdmin : public CollectionApi {
   // loading. The call can be repeated after any error, and after a crash.
   absl::Status CreateShared(const store::SharedSettings& settings, const collection::SlotRange& slots);
 
-  // Removes from List a collection that CreateShared could not fill, because it is no longer one of the cluster.
+  // Removes from List a collection that CreateShared has not filled. Call it once the collection's settings are no
+  // longer shared.
   void StopAwaiting(const std::string& name) { store_->StopAwaiting(name); }
 
   // Removes what bootstraps and snapshots of a process that has died have left under the allowed roots. Call it before
@@ -225,8 +226,8 @@ class CollectionAdmin : public CollectionApi {
   std::set<std::string> running_ ABSL_GUARDED_BY(bootstrap_mutex_);
   std::string filling_ ABSL_GUARDED_BY(bootstrap_mutex_);                 // by CreateShared; "": none
   StopSignal* stop_filling_ ABSL_GUARDED_BY(bootstrap_mutex_) = nullptr;  // ends the call; null if there is none
-  // By name: the URL of a backup that CreateShared has fetched, and that turned out to be of no use. Only CreateShared
-  // uses it.
+  // By the collection's name: the URL of the backup that CreateShared has fetched and could not use. Only CreateShared
+  // reads and writes it.
   std::map<std::string, std::string> useless_backups_;
   HeldNames changing_;  // names that are being created or unloaded
   Mutex metrics_mutex_;

@@ -101,7 +101,7 @@ struct CollectionStatus {
   std::string error;                             // why the load or the last reload failed
   std::shared_ptr<const Collection> collection;  // null unless a generation is being served
   std::shared_ptr<LiveDocuments> live;           // null unless the collection is live and being served
-  bool is_awaited = false;                       // only Await has named it; `error` says what it waits for
+  bool is_awaited = false;                       // the server lacks it (Await); `error` says what it waits for
 };
 
 // The class is thread-safe. Loads of different names run in parallel and never exceed the memory budget together. A
@@ -163,7 +163,7 @@ class CollectionStore {
   // replaces the reason. Does nothing if the name is that of a collection that was loaded, or is loading. Load, Replace
   // and Unload treat the name as if it were unknown, except that Unload returns OK.
   void Await(const std::string& name, const std::string& reason);
-  // Removes what Await has shown, if the name still stands for no other collection.
+  // Removes the entry that Await made, unless a collection was loaded under this name since.
   void StopAwaiting(const std::string& name);
 
   // Returns NOT_FOUND for an unknown name.

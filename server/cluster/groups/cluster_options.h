@@ -34,8 +34,8 @@ struct ClusterOptions {
   // The servers of this server's group, from which it fetches collections that it lacks; targets as in GroupOptions.
   // Not for routers.
   std::vector<std::string> peers;
-  // The URL under which backups are, from which this server fetches collections that it lacks if no peer has them; "":
-  // none. Not for routers.
+  // The URL that the backups of all collections begin with. The server fetches a collection from its backup if it lacks
+  // the collection, and no peer has it. "": none. Not for routers.
   std::string backups;
   // A call asks a second replica once it has taken longer than this share of the group's answers in the last half
   // minute. 0: it asks a second replica only if the first one fails.
@@ -58,8 +58,7 @@ bool IsZoneName(std::string_view name);
 
 // Parses "NAME=TARGET TARGET ...". Returns INVALID_ARGUMENT with the text and the expected form.
 absl::StatusOr<GroupOptions> ParseGroup(std::string_view text);
-// Parses "TARGET TARGET ...". Returns INVALID_ARGUMENT with the target and the
-// expected form.
+// Parses "TARGET TARGET ...". Returns INVALID_ARGUMENT with the target and the expected form.
 absl::StatusOr<std::vector<std::string>> ParseTargets(std::string_view text);
 std::string FormatGroup(const GroupOptions& group);
 
