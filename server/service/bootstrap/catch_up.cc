@@ -19,9 +19,10 @@ class StallWatch {
  public:
   explicit StallWatch(absl::Duration max_stall) : max_stall_(max_stall) {}
 
-  // Takes the newest state. Returns the collection's last error if it has applied no message for `max_stall` and had an
-  // error in this time. The error may be gone by now: a collection that tries again has no error for a moment.
-  absl::Status Note(const store::LiveState& state) {
+  // Takes the newest state, and its error. Returns the last error if the collection has applied no message for
+  // `max_stall` and had an error in this time. The error may be gone by now: a collection that tries again has no error
+  // for a moment.
+  absl::Status Note(const store::LiveState& state, const absl::Status& error) {
     const absl::Time now = MonotonicNow();
     const bool may_get_room = state.is_compacting && state.compaction.ok();
     if (!sequence_.has_value() || state.sequence != *sequence_ || may_get_room) {
@@ -29,7 +30,7 @@ class StallWatch {
       since_ = now;
       error_ = absl::OkStatus();
     }
-    if (!state.status.ok()) error_ = state.status;
+    if (!error.ok()) error_ = error;
     if (error_.ok() || now - since_ < max_stall_) return absl::OkStatus();
     // Drops the details. Their retry delay is meant for writes, and would make clients repeat the whole bootstrap.
     return {error_.code(), Cat("the new collection has applied no message of the stream for ",
@@ -52,14 +53,21 @@ absl::Status WaitUntilCaughtUp(const store::LiveDocuments& live, uint64_t least,
   while (true) {
     if (absl::Status status = stop.status(); !status.ok()) return status;
     const store::LiveState state = live.state();
+    absl::Status error = state.status;
     if (!state.stream.has_value()) return absl::FailedPreconditionError("the new collection follows no stream");
     if (state.stream->connected) {
       if (!end.has_value()) end = std::max(state.stream->last_sequence, least);
       if (state.sequence >= *end) return absl::OkStatus();
+      // After a failover the stream may soon have more. But a source that is wrong about its sequence must not keep the
+      // server waiting for ever.
+      if (error.ok() && state.sequence >= state.stream->last_sequence) {
+        error = absl::UnavailableError(Cat("the stream ends with message ", state.stream->last_sequence,
+                                           ", before message ", *end, " that the source says it has"));
+      }
     } else if (absl::IsFailedPrecondition(state.status) || absl::IsDataLoss(state.status)) {
       return state.status;
     }
-    if (absl::Status stalled = watch.Note(state); !stalled.ok()) return stalled;
+    if (absl::Status stalled = watch.Note(state, error); !stalled.ok()) return stalled;
     std::this_thread::sleep_for(kCatchUpPoll);
   }
 }

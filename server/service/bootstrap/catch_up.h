@@ -16,7 +16,8 @@ namespace maxsim::service {
 //
 // Returns FAILED_PRECONDITION or DATA_LOSS, with the reason, if the collection can never follow the stream. If an
 // error, such as a full disk, keeps the collection from applying messages for `max_stall`, returns that error. A
-// compaction may make room. So the time while one runs does not count, unless the last one failed.
+// compaction may make room. So the time while one runs does not count, unless the last one failed. Returns UNAVAILABLE
+// if the stream has fewer than `least` messages for `max_stall`.
 absl::Status WaitUntilCaughtUp(const store::LiveDocuments& live, uint64_t least, absl::Duration max_stall,
                                const StopSignal& stop);
 
