@@ -22,7 +22,8 @@ std::vector<std::string> CollectionAdmin::Roots() const {
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const store::LoadSpec& spec, const StopSignal* stop) {
-  const bool was_known = IsKnown(spec.name);
+  // A collection that CreateShared could not fill yet has no load that could have made the name known.
+  const bool was_known = IsKnown(spec.name) && !IsAwaited(spec.name);
   auto loaded = LoadCounted(spec, stop);
   // Forget the name of a collection that was never loaded, so that the name is free again. The client gets the error.
   if (!loaded.ok() && !was_known && IsKnown(spec.name)) Forget(spec.name, nullptr).IgnoreError();

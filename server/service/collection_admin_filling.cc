@@ -37,6 +37,15 @@ store::Replication ReplicationOf(const store::SharedSettings& settings) {
   return settings.replicate ? store::Replication::kOn : store::Replication::kAuto;
 }
 
+// Removes a folder in `root`. First renames it to a name that the next start removes. If the process dies meanwhile,
+// the next one thus does not take the rest of the folder for a collection.
+void RemoveUnfinished(const std::string& path, const std::string& root) {
+  const std::string removed = JoinPath(root, NewReadingName());
+  std::error_code error;
+  std::filesystem::rename(path, removed, error);
+  RemoveFolder(error ? path : removed);
+}
+
 }  // namespace
 
 bool CollectionAdmin::IsAwaited(const std::string& name) const {
@@ -79,7 +88,7 @@ absl::StatusOr<RankedPeers> CollectionAdmin::AskPeers(const std::string& name, c
   return RankPeers(reports, name, slots);
 }
 
-// Makes the collection of a snapshot of another server, or of a backup.
+// Makes the collection from a snapshot of another server, or from a backup.
 absl::Status CollectionAdmin::FillFrom(const std::string& source, bool is_backup, const store::SharedSettings& settings,
                                        const collection::SlotRange& slots, const StopSignal& stop) {
   const std::string& name = settings.options.name;
@@ -118,7 +127,7 @@ absl::StatusOr<bool> CollectionAdmin::FillFromPeers(const store::SharedSettings&
   return false;
 }
 
-// Returns whether it has filled the collection: false if there is no backup of use, with the reason added to `others`.
+// Returns whether it has filled the collection: false if no backup can be used, with the reason added to `others`.
 absl::StatusOr<bool> CollectionAdmin::FillFromBackup(const store::SharedSettings& settings,
                                                      const collection::SlotRange& slots, const StopSignal& stop,
                                                      std::string& others) {
@@ -129,7 +138,9 @@ absl::StatusOr<bool> CollectionAdmin::FillFromBackup(const store::SharedSettings
   const absl::StatusOr<std::string> url = bootstrap_.find_backup(name, &stop);
   if (absl::Status stopped = stop.status(); !stopped.ok()) return stopped;
   if (!url.ok()) {
-    add_reason(Cat("cluster.backups has no backup of it: ", std::string(url.status().message())));
+    add_reason(Cat(absl::IsNotFound(url.status()) ? "cluster.backups has no backup of it: "
+                                                  : "cluster.backups cannot be searched for a backup of it: ",
+                   std::string(url.status().message())));
     return false;
   }
   // To fetch it again at each attempt could cost a lot of time and money.
@@ -149,8 +160,8 @@ absl::StatusOr<bool> CollectionAdmin::FillFromBackup(const store::SharedSettings
 }
 
 // Loads the collection in the folder, and serves it once it has applied all that its stream has. If `is_new`, first
-// creates it there, without documents; a folder that this server has not finished before is not new. Lists the
-// collection only when it is complete, so that a server that starts meanwhile does not serve a part of it.
+// creates it there, without documents. The folder is not new if an earlier attempt began it. Lists the collection only
+// when it is complete, so that a server that restarts meanwhile does not serve a part of it.
 absl::Status CollectionAdmin::FillFromStream(const store::SharedSettings& settings, const Allowed& folder, bool is_new,
                                              const StopSignal& stop) {
   const std::string& name = settings.options.name;
@@ -161,6 +172,7 @@ absl::Status CollectionAdmin::FillFromStream(const store::SharedSettings& settin
     if (!made.ok()) return made.status();
   }
   const absl::Time begin = MonotonicNow();
+  bool is_worth_keeping = false;
   const auto loaded = store_->Replace(
       {.name = name,
        .path = folder.path,
@@ -171,6 +183,8 @@ absl::Status CollectionAdmin::FillFromStream(const store::SharedSettings& settin
        .any_slots = true},
       [&](const store::LiveDocuments& live) {
         absl::Status status = WaitUntilCaughtUp(live, 0, bootstrap_.max_stall, stop);
+        // The stream is away. What was applied may have taken hours.
+        is_worth_keeping = absl::IsUnavailable(status) && live.state().sequence > 0;
         if (!status.ok()) return status;
         status = created_.Add(folder.root, {.name = name,
                                             .path = folder.path,
@@ -182,8 +196,9 @@ absl::Status CollectionAdmin::FillFromStream(const store::SharedSettings& settin
       &stop);
   CountLoad(name, loaded.ok(), MonotonicNow() - begin);
   if (loaded.ok()) return absl::OkStatus();
-  // If the server shuts down, what the log has is of use to the next attempt.
-  if (is_new && !stop_.stopped()) RemoveFolder(folder.path);
+  // If the folder stays, the next attempt goes on with its log.
+  is_worth_keeping = is_worth_keeping || stop_.stopped();
+  if (is_new && !is_worth_keeping) RemoveUnfinished(folder.path, folder.root);
   return loaded.status();
 }
 
@@ -198,19 +213,28 @@ absl::Status CollectionAdmin::Fill(const store::SharedSettings& settings, const 
   const Allowed folder{.path = JoinPath(roots.front(), name), .root = roots.front()};
   const absl::StatusOr<bool> is_new = IsNewFolder(settings, folder.path, slots);
   if (!is_new.ok()) return is_new.status();
-  std::string others;  // why no other source has brought the documents
-  if (*is_new) {
-    for (const auto fill : {&CollectionAdmin::FillFromPeers, &CollectionAdmin::FillFromBackup}) {
-      const absl::StatusOr<bool> is_filled = (this->*fill)(settings, slots, stop, others);
-      if (!is_filled.ok()) return is_filled.status();
-      if (*is_filled) return absl::OkStatus();
-    }
-  }
-  store_->Await(name, "applies the messages of its stream");
   store::SharedSettings own = settings;
   own.options.created_by = CreatedByThisServer();
   if (!slots.is_whole()) own.options.partition = slots;
-  absl::Status status = FillFromStream(own, folder, *is_new, stop);
+  const auto fill_from_stream = [&] {
+    store_->Await(name, "applies the messages of its stream");
+    return FillFromStream(own, folder, *is_new, stop);
+  };
+  absl::Status status;
+  if (!*is_new) {
+    status = fill_from_stream();
+    // Otherwise the folder cannot follow the stream any more, for example because the stream has dropped messages since
+    // the server was last here. The folder stays, because an operator may need it. A copy gets a folder of its own.
+    if (!absl::IsFailedPrecondition(status) && !absl::IsDataLoss(status)) return status;
+    if (stop.stopped()) return status;
+  }
+  std::string others;  // why no other source has brought the documents
+  for (const auto fill : {&CollectionAdmin::FillFromPeers, &CollectionAdmin::FillFromBackup}) {
+    const absl::StatusOr<bool> is_filled = (this->*fill)(settings, slots, stop, others);
+    if (!is_filled.ok()) return is_filled.status();
+    if (*is_filled) return absl::OkStatus();
+  }
+  if (*is_new) status = fill_from_stream();
   if (status.ok() || stop.stopped() || others.empty()) return status;
   return WithMessage(status, Cat(std::string(status.message()), "; ", others));
 }

@@ -37,6 +37,7 @@ struct FillingRun : ServerRun {
   FillingRun(const std::string& root, const std::string& from, FakeRegistry* shared, Peers* peers)
       : ServerRun({root}), registry(shared) {
     admin.SetRegistry(registry);
+    max_stall = absl::Milliseconds(50);
     BootstrapOptions options = OptionsWith(from);
     sources["b:1"] = sources["a:1"];
     options.open = [peers, open = options.open](const std::string& address, const std::string& name,
@@ -107,6 +108,18 @@ class FillingTest : public testing::Test {
     registry_.shared["docs"].options = {.name = "docs", .dim = collection::ReadManifest(peer_)->dim};
   }
 
+  void StopWhileTheStreamBringsDocuments() {
+    FillingRun run(root_, peer_, &registry_, &peers_);
+    run.on_open = StayBehind;
+    std::thread stop([&] {
+      EXPECT_TRUE(test::Eventually([&] { return std::filesystem::exists(root_ + "/docs/collection.json"); }));
+      run.admin.StopBootstraps();
+    });
+    const absl::Status status = run.Fill();
+    stop.join();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  }
+
   // Expects that a restarted server serves the collection in this folder.
   void ExpectServedAfterARestart(const std::string& name, uint64_t num_documents) {
     EXPECT_THAT(NamesIn(root_), UnorderedElementsAre(name, kCreatedCollectionsName));
@@ -153,6 +166,16 @@ TEST_F(FillingTest, IfOneServerFailsTheNextOneIsAsked) {
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_THAT(peers_.fetched, ElementsAre("b:1", "a:1"));
   EXPECT_EQ(run.NumDocuments(), 20u);
+}
+
+TEST_F(FillingTest, AServerThatSaysItHasMoreThanTheStreamIsGivenUp) {
+  peers_.sequences = {{"a:1", 5}, {"b:1", 1'000'000}};
+  FillingRun run(root_, peer_, &registry_, &peers_);
+  run.sources["b:1"].messages[0].mutable_begin()->set_sequence(1'000'000);
+  const absl::Status status = run.Fill();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(peers_.fetched, ElementsAre("b:1", "a:1"));
+  EXPECT_THAT(NamesIn(root_), UnorderedElementsAre("docs.1", kCreatedCollectionsName));
 }
 
 TEST_F(FillingTest, IfAllServersThatHaveItFailTheyAreTriedAgain) {
@@ -254,7 +277,7 @@ TEST_F(FillingTest, IfObjectStorageDoesNotAnswerTheStreamBringsTheDocuments) {
   FillingRun run(root_, peer_, &registry_, &peers_);
   run.on_open = DropMessages;
   EXPECT_FALSE(run.Fill().ok());
-  run.ExpectAwaited("cluster.backups has no backup of it: no answer, 7 times");
+  run.ExpectAwaited("cluster.backups cannot be searched for a backup of it: no answer, 7 times");
   run.on_open = nullptr;
   EXPECT_TRUE(run.Fill().ok());
   EXPECT_EQ(run.Path(), root_ + "/docs");
@@ -272,17 +295,7 @@ TEST_F(FillingTest, ASnapshotOfACollectionWithOtherSettingsIsRefused) {
 }
 
 TEST_F(FillingTest, AServerThatStopsMeanwhileGoesOnAfterItsRestart) {
-  {
-    FillingRun run(root_, peer_, &registry_, &peers_);
-    run.on_open = StayBehind;
-    std::thread stop([&] {
-      EXPECT_TRUE(test::Eventually([&] { return std::filesystem::exists(root_ + "/docs/collection.json"); }));
-      run.admin.StopBootstraps();
-    });
-    const absl::Status status = run.Fill();
-    stop.join();
-    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-  }
+  StopWhileTheStreamBringsDocuments();
   EXPECT_THAT(NamesIn(root_), ElementsAre("docs")) << "the collection is not listed before it is complete";
   test::WriteFile(root_ + "/docs/applied", "");
   FillingRun run(root_, peer_, &registry_, &peers_);
@@ -291,6 +304,53 @@ TEST_F(FillingTest, AServerThatStopsMeanwhileGoesOnAfterItsRestart) {
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(run.Path(), root_ + "/docs");
   EXPECT_TRUE(std::filesystem::exists(root_ + "/docs/applied")) << "what the first run has applied is used";
+}
+
+TEST_F(FillingTest, AnUnfinishedFolderThatLacksMessagesOfTheStreamIsLeftForACopy) {
+  StopWhileTheStreamBringsDocuments();
+  FillingRun run(root_, peer_, &registry_, &peers_);
+  run.on_open = [&](const std::string& path, test::FakeLiveDocuments& made) {
+    if (path == root_ + "/docs") DropMessages(path, made);
+  };
+  const absl::Status refused = run.Fill();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  run.ExpectAwaited("the messages between are gone; no server of cluster.peers has it");
+  peers_.sequences = {{"b:1", 7}};
+  const absl::Status status = run.Fill();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(run.Path(), root_ + "/docs.1");
+  EXPECT_EQ(run.NumDocuments(), 20u);
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/docs/collection.json")) << "an operator may need it";
+}
+
+TEST_F(FillingTest, WhatWasAppliedIsKeptWhileTheStreamIsAway) {
+  FillingRun run(root_, peer_, &registry_, &peers_);
+  run.on_open = [](const std::string&, test::FakeLiveDocuments& made) {
+    made.live_state.stream->connected = false;
+    made.live_state.status = absl::UnavailableError("NATS does not answer");
+  };
+  EXPECT_TRUE(absl::IsUnavailable(run.Fill()));
+  run.ExpectAwaited("NATS does not answer");
+  ASSERT_THAT(NamesIn(root_), ElementsAre("docs"));
+  test::WriteFile(root_ + "/docs/applied", "");
+  run.on_open = nullptr;
+  ASSERT_TRUE(run.Fill().ok());
+  EXPECT_EQ(run.Path(), root_ + "/docs");
+  EXPECT_TRUE(std::filesystem::exists(root_ + "/docs/applied"));
+}
+
+TEST_F(FillingTest, ALoadByAClientThatFailsDoesNotEndTheAttempts) {
+  FillingRun run(root_, peer_, &registry_, &peers_);
+  run.on_open = DropMessages;
+  EXPECT_FALSE(run.Fill().ok());
+  std::filesystem::create_directory(root_ + "/empty");
+  v1::LoadCollectionRequest request;
+  request.set_name("docs");
+  request.set_path(root_ + "/empty");
+  EXPECT_FALSE(run.admin.LoadForClient(request, {}).ok());
+  run.on_open = nullptr;
+  ASSERT_TRUE(run.Fill().ok());
+  EXPECT_EQ(run.Path(), root_ + "/docs");
 }
 
 TEST_F(FillingTest, AnUnloadEndsIt) {
