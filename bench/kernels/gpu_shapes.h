@@ -63,8 +63,8 @@ std::vector<GpuCase> RandomCases(int count, uint64_t seed);
 // Returns where each document's tokens begin: [num_documents + 1].
 std::vector<int64_t> OffsetsOf(const GpuCase& shape);
 
-// Returns the candidates of each query. They are distinct and in no particular order. If the case has no lists, the
-// lists are empty.
+// Returns a list of candidates for each query. They are distinct and in no particular order. If the case has no lists,
+// each list is empty.
 std::vector<std::vector<uint32_t>> ListsOf(const GpuCase& shape);
 
 }  // namespace maxsim::bench

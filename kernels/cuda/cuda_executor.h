@@ -42,8 +42,8 @@ class CudaExecutor final : public Executor {
   const CallTrace& trace() const { return trace_; }
 
   // For measurements: starts the kernels of the last call on the device once more, and does not wait for them. If the
-  // CUDA stream is being captured, they become part of the graph. The last call must have been a zero-copy or
-  // single-launch call over `documents`; FAILED_PRECONDITION after any other call.
+  // CUDA stream is being captured, they become part of the graph. The last call must have been over `documents`, and
+  // trace() must say that its path was kZeroCopy or kSingleLaunch; FAILED_PRECONDITION after any other call.
   absl::Status StartAgain(const Documents& documents);
 
   // Returns the CUDA stream that calls run on, for measurements. Work that is started there before a call runs before

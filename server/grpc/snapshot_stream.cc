@@ -56,7 +56,8 @@ class SnapshotStreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void Start(WriteStream write, StreamEnd end) {
     self_ = shared_from_this();
     if (registry_->Add(self_)) Drain();
-    // Streams of one collection may run at the same time, so each task has a key of its own.
+    // The worker runs tasks with the same key one after another. Streams of one collection may run at the same time, so
+    // each stream's task has another key.
     static std::atomic<uint64_t> num_started{0};
     worker_->Post(absl::StrCat(num_started.fetch_add(1)), service::Worker::Length::kLong, stop_,
                   [call = self_, write = std::move(write), end = std::move(end)](const absl::Status& turn) {

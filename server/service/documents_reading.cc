@@ -17,9 +17,9 @@
 namespace maxsim::service {
 namespace {
 
-// The attempts of one Get. An attempt fails if a document is replaced while the call reads it and its version. The
-// next attempt, 1 ms later, succeeds as soon as a snapshot with the new document is published, which takes some
-// milliseconds. This may happen with each document of a call, so there are many attempts.
+// The attempts of one Get, 1 ms apart. An attempt fails if a document is replaced while the call reads it and its
+// version. Further attempts fail until a snapshot with the new document is published, which takes some milliseconds.
+// This may happen with each document of a call, so there are many attempts.
 constexpr int kMaxReadAttempts = 50;
 // The attempts of one Scroll. They are few, because each looks at all documents of the collection.
 constexpr int kMaxPassAttempts = 3;

@@ -10,8 +10,8 @@ from maxsim.v1 import documents_pb2_grpc, rerank_pb2_grpc
 
 
 class Pool:
-    """Requests, and the single server's answer to each in each generation. `names` maps the names in requests to the
-    single server's collections of the present generation."""
+    """Requests, and the single server's answer to each, for each generation of its collections. `names` maps the names
+    of collections in requests to those that the single server has for the present generation."""
 
     def __init__(self, single, corpora, seed, size):
         self.single = single

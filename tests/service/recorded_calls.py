@@ -1,4 +1,5 @@
-"""The HTTP calls of call_records_test, which checks their records, and the names and limits that these calls need."""
+"""The HTTP calls of call_records_test, which checks how they are counted, logged and traced, and the tokens, method names
+and limits that these calls use."""
 
 from tracing_fixture import DIM
 

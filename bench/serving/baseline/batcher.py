@@ -10,8 +10,9 @@ import torch
 class Batcher:
     """Gathers the requests for one scorer. Belongs to one event loop.
 
-    If the window is zero, a free worker takes all waiting requests at once. Otherwise it waits until the window of
-    the first request is over or the batch is full. Requests also gather while all workers are busy. Each worker is a
+    A free worker takes the waiting requests together, up to `max_queries` queries: immediately if the window
+    `max_delay` is zero, otherwise when the window of the first request is over or the batch is full. Requests also
+    gather while all workers are busy. Each worker is a
     thread with its own CUDA stream, so that one batch is copied and read back while another is scored. Workers release
     the interpreter's lock while they wait for the device.
     """

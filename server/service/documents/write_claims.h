@@ -1,5 +1,6 @@
-// Keeps two tenants from writing one id at the same time. Each write of a tenant is checked against the documents that
-// are there (write_guard.h), and another tenant's write of the same id must not come in between.
+// Keeps two tenants from writing one id at the same time: the second one is refused. Each write of a tenant is checked
+// against the documents that are there (write_guard.h), and another tenant's write of the same id must not come between
+// this check and the write.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,8 @@ absl::StatusOr<std::shared_ptr<const void>> Enter(CallKind kind, std::string_vie
 absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::string_view collection,
                        ErrorSource source);
 
-// Adds the tenant's filter to the request's `visible`. A request message without this field does not compile.
+// Sets the request's `visible` to the documents that match both it and the tenant's filter. Does not compile for a
+// request message that has no such field.
 template <typename Request>
 void Narrow(const Tenant& tenant, Request& request) {
   if (tenant.filter() == nullptr) return;

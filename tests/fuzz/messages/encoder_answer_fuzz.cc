@@ -2,8 +2,9 @@
 // an answer is accepted, its matrices must be scorable and equal the body's numbers. If it is refused, the error
 // message must be printable and must not contain the token.
 //
-// The first byte chooses the dialect and whether the input has an HTTP head. The second chooses the number of texts and
-// the dimension, the third where the bytes are cut. The three bytes may be digits.
+// The first byte of the input chooses the dialect and whether the input has an HTTP head. The second chooses the number
+// of texts and the dimension, the third the pieces in which the connection receives the other bytes. A digit, such as
+// '2', stands for its value, so that inputs can be written by hand.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -34,7 +34,8 @@ def string_ids(count):
 
 
 def decode_rows(rows, centroids, weights):
-    """Decodes rows of residual codes to float64 vectors. Rounds the sums to FP16, as the kernels do."""
+    """Decodes rows of residual codes to float64 vectors. Rounds each sum of a centroid and a residual to FP16, as the
+    kernels do."""
     nbits = len(weights).bit_length() - 1
     bits = np.unpackbits(rows[:, :-4], axis=1).reshape(len(rows), centroids.shape[1], nbits).astype(np.int64)
     sums = weights.astype(np.float16)[(bits << np.arange(nbits)).sum(axis=2)]

@@ -50,7 +50,8 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   }
 }
 
-// Checks how many bytes of a thread block's share are left open: not assigned in advance, but claimed while it runs.
+// Checks how many bytes of a thread block's share are not assigned in advance. Thread blocks claim these while the
+// kernel runs.
 TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper)->grid();
   const auto open_bytes = [&](ScalarType type, int64_t total, int64_t mean_tokens) {

@@ -173,7 +173,8 @@ def note_left(names: Sequence[str], noun: str = "column") -> List[str]:
 
 
 def checked_line(id: str, where: str) -> str:
-    """Returns `id`, a line of a file. SourceError, which begins with `where`, if it is not a valid id."""
+    """Checks an id, which is a line of a file, and returns it unchanged. Raises SourceError if it is not a valid id;
+    `where` says where the line is."""
     if not id:
         raise SourceError(f"{where}: an empty line, but each line must be an id")
     try:

@@ -1,10 +1,10 @@
-"""Index folders of byaldi. Each page is a document of the collection.
+"""Index folders of byaldi, which indexes the pages of files. Each page becomes a document of the collection.
 
 index_config.json.gz                model_name, library_version
 embeddings/embeddings_N.pt          a list of tensors [tokens, dim], of pages N to N + 499
-embed_id_to_doc_id.json.gz          the document and the page of each tensor
-doc_ids_to_file_names.json.gz, metadata.json.gz     by document
-collection/N.json.gz                the pages' images, which are not imported"""
+embed_id_to_doc_id.json.gz          the file and the page of each tensor
+doc_ids_to_file_names.json.gz, metadata.json.gz     the name and the metadata of each file
+collection/M.json.gz                images of pages, which are not imported"""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ using testing::SizeIs;
 constexpr int kNumMovedDocuments = 20;
 
 // Two groups of two servers, which play a collection of 20 documents. At first every server holds all of them, and each
-// group owns half of the slots. The router polls only when it asks for a fresh view.
+// group owns half of the slots. The router asks the servers what they hold only at its start, and after one has refused
+// a request for its slots.
 class RouterSlotsTest : public RouterTest {
  protected:
   RouterSlotsTest() : RouterTest(2, 2, /*is_live=*/true) {

@@ -96,8 +96,9 @@ class FilteredRequests {
  private:
   uint64_t Below(uint64_t end) { return random_.Below(end); }
 
-  // Sets the candidates to the whole collection, or to a list of ids, some of them repeated or unknown. Puts the
-  // numbers of the listed documents into `documents`.
+  // Sets the candidates at random to the whole collection, or to a list of ids, some of them repeated or unknown. Sets
+  // `documents` to the indices of the listed documents; it is empty for the whole collection, and the index of an
+  // unknown id is beyond the last document.
   void FillCandidates(const FilteredCollection& collection, v1::Candidates& candidates,
                       std::vector<uint64_t>& documents) {
     documents.clear();
