@@ -36,7 +36,9 @@ from nats_world import eventually, expect
 from numbered import query_vectors, vectors
 
 NAME, DIM = "words", 16
-BIG, BIG_DIM, BIG_TOKENS, BIG_DOCUMENTS = "big", 512, 256, 80  # 20 MiB in f16: more than one part of an upload
+# 35 MiB in f16. However often the server compacts meanwhile, the largest shard has more than half of that
+# (collection/compact/shard_groups.h), and so more than one part of an upload, 16 MiB.
+BIG, BIG_DIM, BIG_TOKENS, BIG_DOCUMENTS = "big", 512, 256, 140
 FLAGS = {**client.COMPACTS_OFTEN, "nats.replicas": 1, "nats.timeout": "1m", "memory.budget": "256MiB"}
 LIMIT_S = 500  # ends a test that hangs; CTest's limit is 600 s
 NOT_READY = "that are ready do not hold all slots"
@@ -231,7 +233,7 @@ def check_busy(world, tools, seed):
 
 
 def make_big(world):
-    """Makes a collection whose only shard is larger than a part of an upload."""
+    """Makes a collection whose largest shard is larger than a part of an upload."""
     single = world.cluster.single
     single.admin.CreateCollection(
         admin_pb2.CreateCollectionRequest(name=BIG, path=str(world.folder / "big"), dim=BIG_DIM),
@@ -250,7 +252,7 @@ def check_big(world, tools):
     make_big(world)
     single = world.cluster.single
     made = tools.snapshot(single, BIG, "big")
-    expect(made["bytes"] > 20 << 20, f"{made}")
+    expect(made["bytes"] > 32 << 20, f"{made}")
     parts = [line for line in tools.s3.requests() if re.match(r"PUT \S+/big/\S+partNumber=2", line)]
     expect(parts, "no object was uploaded in parts")
     tools.restore("big", world.folder / "big-again")
