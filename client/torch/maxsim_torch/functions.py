@@ -176,15 +176,15 @@ def maxsim_scores(
     Queries and documents have one type: float32, float16, bfloat16, or int8 with scales, float32 and 0 or more, one for
     each sequence ([Nq], the shape of `document_lengths`), one for each token ([Nq, Lq], that of `document_mask`), or
     one for all ([]). int8 values are from -127 to 127. Values must be finite: a NaN or an infinity makes scores
-    meaningless, although they may still be finite.
+    meaningless, and such scores may look like others.
 
     Either side, or both, may also be float8_e4m3fn or float8_e5m2, with or without scales like those of int8. float8 is
     converted without rounding: to the type of the other side, or to float16 if both sides are float8. If document
     tokens have scales, both sides are converted to float32. Documents are converted in blocks of at most 64 MiB, so a
     matrix in float8 takes one byte per value and the memory of a block. Float8 tensor cores are not used.
 
-    A document in which no token counts has the score `empty_score`, and a query in which no token counts has 0. Both
-    have no gradients. With `return_argmax` the result is (scores, argmax). argmax [..., Lq] in int32 is the index in
+    A document in which no token counts has the score `empty_score`. A query in which no token counts has the score 0
+    with every document. These scores have no gradients. With `return_argmax` the result is (scores, argmax). argmax [..., Lq] in int32 is the index in
     the document of the token that the query token matched, the smallest index if several are equal, or -1.
 
     Gradients of queries, documents and weights are computed only from the matches, in the inputs' types (int8 and
@@ -305,7 +305,7 @@ def maxsim_scores_packed(
 
     The result is [Nq, Nd] ([Nd] for one query [Lq, d]), with `paired` [Nq], with `candidates` [Nq, K]. Everything else,
     including gradients, is as in maxsim_scores; the argmax is [..., max_query_tokens]. Values must be finite here too:
-    a NaN or an infinity makes scores meaningless, although they may still be finite.
+    a NaN or an infinity makes scores meaningless, and such scores may look like others.
     """
     check_tensors(queries=queries, documents=documents, document_offsets=document_offsets)
     check_optional_tensors(
