@@ -5,8 +5,9 @@
 #   scripts/arm64-sysroot.sh [FOLDER]      default: build/arm64-sysroot (75 MB to download, 450 MB on disk)
 #
 # The packages are the libraries (-dev) of [build] in deploy/apt-packages.txt with all that they depend on, from the
-# release of Debian that runs here, because the cross compiler must match its C library. MAXSIM_DEBIAN_MIRROR names
-# another mirror. A complete folder is left as it is; remove it to make it again.
+# release of Debian that runs here, because the cross compiler must match its C library. MAXSIM_DEBIAN_MIRROR=URL takes them
+# from another mirror, which must have the security updates at URL-security. A folder that was made from the same release and
+# list of packages is left as it is. Remove it to get newer versions of the packages.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,16 +20,16 @@ target=${1:-build/arm64-sysroot}
 mirror=${MAXSIM_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 security=${MAXSIM_DEBIAN_MIRROR:+$mirror-security}
 security=${security:-http://deb.debian.org/debian-security}
-[ -f "$target/.complete" ] && exit 0
 
 # shellcheck disable=SC1091 # the file of this machine
 release=$(. /etc/os-release && [ "${ID:-}" = debian ] && echo "${VERSION_CODENAME:-}") || true
-[ -n "$release" ] || die "this machine does not run a release of Debian, whose arm64 libraries the folder is made of"
-keys=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -f "$keys" ] || die "$keys is not there: apt-get install debian-archive-keyring"
-
+[ -n "$release" ] || die "cross-compiling works only on a release of Debian, and this machine does not run one"
 mapfile -t packages < <(scripts/setup.sh --print build | sed 's/ *|.*//' | grep -e '-dev$')
 packages+=(libc6-dev libstdc++6)
+made_from="$release ${packages[*]}"
+[ "$(cat "$target/.complete" 2>/dev/null)" = "$made_from" ] && exit 0
+keys=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -f "$keys" ] || die "$keys is not there: apt-get install debian-archive-keyring"
 
 mkdir -p "$(dirname "$target")"
 staging=$(mktemp -d "$(realpath "$target").XXXXXX")
@@ -42,15 +43,18 @@ done >"$staging/apt/sources.list"
 apt=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o APT::Architectures=arm64
   -o Dir::State="$staging/apt" -o Dir::State::status="$staging/apt/status" -o Dir::Cache="$staging/apt"
   -o Dir::Etc::sourcelist="$staging/apt/sources.list" -o Dir::Etc::sourceparts="$staging/apt/sources"
-  -o APT::Sandbox::User= -o APT::Install-Recommends=0)
+  -o APT::Sandbox::User= -o APT::Install-Recommends=0
+  # Otherwise apt only warns about a list that it cannot download, and would leave out the security updates.
+  -o APT::Update::Error-Mode=any)
 echo "arm64-sysroot: Debian $release for arm64 in $target"
-"${apt[@]}" update || die "cannot read the package lists of $mirror"
+"${apt[@]}" update || die "cannot read the package lists of $mirror and $security"
 "${apt[@]}" install -y --download-only "${packages[@]}" || die "cannot download the packages"
 
-# The links make the packages' files in /lib arrive where all of Debian's own systems have them.
+# On a Debian system, /bin, /lib and /sbin are links into /usr. With the same links here, the files that a package has in
+# /lib are unpacked into usr/lib.
 for name in bin lib sbin; do ln -s "usr/$name" "$staging/root/$name"; done
-# Scripts that build packages ask dpkg which package a library belongs to, and what a program that links it depends on
-# (shlibs). So the folder gets a database of dpkg, although nothing is configured.
+# make-deb.sh and licences.py ask dpkg which package a library belongs to, and what a program that links it depends on
+# (shlibs). So the folder gets a database of dpkg, which calls the packages installed although no script of theirs has run.
 database=$staging/root/var/lib/dpkg
 mkdir -p "$database/info" "$staging/control"
 echo 1 >"$database/info/format"
@@ -74,7 +78,7 @@ mkdir -p "$staging/root/etc"
 cp /etc/os-release "$staging/root/etc/"
 rm -rf "$staging"/root/usr/share/{man,locale,info,lintian}
 find "$staging/root/usr/share/doc" ! -name copyright -type f -delete
-date -u +%F >"$staging/root/.complete"
+echo "$made_from" >"$staging/root/.complete"
 chmod 755 "$staging/root"
 rm -rf "$target"
 mv "$staging/root" "$target"
