@@ -19,13 +19,14 @@ MINUTES ?= 30
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-# arm64: cross-compile for 64-bit Arm, in build/arm64, with `make programs`, `make wheels` and `make deb`. Packages go into
-# build/wheels-arm64 and build/deb-arm64. Empty: build for this machine.
+# arm64: cross-compile for 64-bit Arm, in build/arm64. Packages go into build/wheels-arm64 and build/deb-arm64. Empty: build for
+# this machine. An environment variable ARCH has no effect, because other tools use that name too.
 ARCH :=
+ARCH_TARGETS := help setup configure programs install wheels deb
 
 PRESET := $(if $(ARCH),$(ARCH),release)
 BUILD := build/$(PRESET)
-PACKAGES := $(if $(ARCH),-$(ARCH))
+PACKAGES_SUFFIX := $(if $(ARCH),-$(ARCH))
 cmake_cuda_0 := -DMAXSIM_CUDA=OFF
 cmake_cuda_1 := -DMAXSIM_CUDA=ON
 cmake_cuda_auto := -DMAXSIM_CUDA=$(if $(ARCH),OFF,AUTO)
@@ -38,9 +39,16 @@ ifneq ($(filter-out arm64,$(ARCH)),)
 $(error ARCH=$(ARCH): must be arm64 or empty)
 endif
 
+# The other targets run what they build, or use build/release.
+ifneq ($(ARCH),)
+ifneq ($(filter-out $(ARCH_TARGETS),$(MAKECMDGOALS)),)
+$(error ARCH=$(ARCH) does not work with $(filter-out $(ARCH_TARGETS),$(MAKECMDGOALS)); it works with $(ARCH_TARGETS))
+endif
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench test-integrations test-arm64 bundle wheels \
-        deb docker image-programs try-image format check reference fuzz explore ci clean
+.PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench test-integrations \
+        test-arm64 bundle wheels deb docker image-programs try-image format check reference fuzz explore ci clean
 
 help: ## This list
 	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0] [ARCH=arm64]'
@@ -112,11 +120,11 @@ bundle: build ## Relocatable binaries, tests and libraries in build/bundle
 wheels: programs ## Python packages in build/wheels: maxsim-server (the programs), maxsim-torch, the client (wheel, sdist)
 	@scripts/setup.sh bundle wheels
 	@cmake --build --preset $(PRESET) -j $(JOBS) --target maxsim_shared
-	@scripts/packages/make-wheels.sh $(BUILD) build/wheels$(PACKAGES)
+	@scripts/packages/make-wheels.sh $(BUILD) build/wheels$(PACKAGES_SUFFIX)
 
 deb: programs ## A Debian package of the four programs in build/deb, for the distribution that it is built on
 	@scripts/setup.sh deb
-	@scripts/packages/make-deb.sh $(BUILD) build/deb$(PACKAGES)
+	@scripts/packages/make-deb.sh $(BUILD) build/deb$(PACKAGES_SUFFIX)
 
 # Passes JOBS only if the user gave it. Its default changes with the free memory, and with a new value Docker would not
 # reuse the layer that compiles.
