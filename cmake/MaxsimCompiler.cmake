@@ -22,8 +22,8 @@ if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
 endif()
 
-# Two differences from x86-64. On Arm every processor has fused multiply-adds, and compilers would use them wherever a
-# product is added, which changes the bits of results. And `char` is unsigned there.
+# On Arm, compilers differ from those for x86-64 in two ways. They fuse a multiplication with the addition that follows it,
+# which changes the bits of results, and their `char` is unsigned.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off> $<$<COMPILE_LANGUAGE:CXX>:-fsigned-char>
                       "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-ffp-contract=off,-fsigned-char>")

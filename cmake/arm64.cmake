@@ -7,7 +7,7 @@ set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 
 set(MAXSIM_ARM64_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../build/arm64-sysroot CACHE PATH "Folder with Debian's arm64 libraries")
-# CMake reads this file again for each of its checks of the compiler, and passes them the folder.
+# For each check of the compiler, CMake makes a small project, which reads this file too. This line gives it the variable.
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES MAXSIM_ARM64_SYSROOT)
 cmake_path(ABSOLUTE_PATH MAXSIM_ARM64_SYSROOT NORMALIZE OUTPUT_VARIABLE CMAKE_SYSROOT)
 if(NOT EXISTS ${CMAKE_SYSROOT}/.complete)
@@ -21,12 +21,12 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${CMAKE_SYSROOT})
 set(ENV{PKG_CONFIG_LIBDIR} ${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgconfig)
 
-# Compiles CUDA code, if it is wanted (MAXSIM_CUDA=ON), for Arm machines with NVIDIA GPUs such as Grace Hopper. The
-# toolkit needs Arm's runtime library: scripts/fetch-cuda.sh --arm64.
+# With MAXSIM_CUDA=ON, nvcc compiles for Arm machines with NVIDIA GPUs, such as Grace Hopper. It needs the CUDA runtime
+# library for arm64, which `scripts/fetch-cuda.sh --arm64` downloads.
 set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
 set(CMAKE_CUDA_FLAGS_INIT -Xcompiler=--sysroot=${CMAKE_SYSROOT})
 
-# -cpu max has all instruction sets that qemu knows.
+# With -cpu max, the emulated processor has every instruction set that qemu knows.
 find_program(MAXSIM_QEMU_ARM64 NAMES qemu-aarch64-static qemu-aarch64)
 mark_as_advanced(MAXSIM_QEMU_ARM64)
 if(MAXSIM_QEMU_ARM64)

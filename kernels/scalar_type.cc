@@ -37,9 +37,9 @@ const void* ElementPointer(ScalarType type, const void* data, size_t idx) {
   return static_cast<const char*>(data) + idx * SizeOf(type);
 }
 
-// HasF16Vectors returns whether the processor converts vectors of F16. The conversions give exactly the results of
-// F16ToF32 and F32ToF16, also for NaNs. WidenF16Vectors and NarrowF16Vectors convert the first elements, and return how
-// many.
+// HasF16Vectors returns whether the processor has instructions that convert vectors of F16. They give exactly the
+// results of F16ToF32 and F32ToF16, also for NaNs. WidenF16Vectors and NarrowF16Vectors convert as many elements as
+// fill whole vectors, from the first one on, and return their number.
 #if defined(__x86_64__)
 // The conversions are F16C, which every processor with AVX2 has.
 bool HasF16Vectors() {

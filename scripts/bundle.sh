@@ -54,11 +54,11 @@ sysroot=$(cached MAXSIM_ARM64_SYSROOT)
 if [ -n "$sysroot" ]; then
   sysroot=$(realpath "$sysroot")
   qemu=$(cached MAXSIM_QEMU_ARM64)
-  [ -x "$qemu" ] || die "qemu, which finds the libraries of a cross-compiled program, is not there: scripts/setup.sh arm64"
-  [ $programs_only = 1 ] || die "$build is cross-compiled, and its tests cannot be packed: use --programs-only or --manylinux"
+  [ -x "$qemu" ] || die "qemu, which finds the libraries of cross-compiled programs, is not there: run scripts/setup.sh arm64"
+  [ $programs_only = 1 ] || die "$build is cross-compiled, so its tests cannot be packed: use --programs-only or --manylinux"
 fi
-# list_libraries FILE...: what ldd prints. qemu runs the loader of foreign programs, which says where it finds the libraries
-# inside the folder of their system.
+# list_libraries FILE...: prints what ldd prints. For cross-compiled files, qemu runs their loader, which prints the paths as
+# they are inside the folder of arm64 libraries. sed adds the folder's own path.
 list_libraries() {
   local file
   if [ -z "$sysroot" ]; then

@@ -94,7 +94,8 @@ ln -s libcudart.so.13 "$root/lib/libcudart.so"
 # Packages that contain the programs also contain the runtime, and so carry its licence (scripts/packages/licences.py).
 cp "$staging"/unpacked/nvidia_cuda_runtime-*.dist-info/licenses/License.txt "$root/EULA.txt"
 
-# If there is a folder targets/, nvcc looks there for the runtime of each architecture. The headers are the same for all.
+# If there is a folder targets/, nvcc looks there for the headers and the runtime library of each kind of machine. The headers
+# are the same for all, so these are links.
 if [ "$arm64" = 1 ]; then
   python3 -m pip download --quiet --no-deps --only-binary :all: --platform manylinux2014_aarch64 \
     --dest "$staging/arm64-wheels" "nvidia-cuda-runtime==$release" || give_up "pip could not download the runtime for arm64"

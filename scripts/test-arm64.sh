@@ -4,7 +4,7 @@
 #
 #   scripts/test-arm64.sh [--contract]     --contract: also runs a part of the backend's contract (three more minutes)
 #
-# Ends with 77, the status of a skipped test, if the cross compiler, qemu or Debian's arm64 libraries are not to be had.
+# Ends with 77, the status of a skipped test, if the cross compiler, qemu or Debian's arm64 libraries cannot be installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,8 +25,8 @@ build=build/arm64
 sysroot=build/arm64-sysroot
 jobs=${JOBS:-1}
 
-scripts/setup.sh build arm64 || skip "the packages of [build] and [arm64] in deploy/apt-packages.txt are not to be had"
-scripts/arm64-sysroot.sh "$sysroot" || skip "Debian's arm64 libraries are not to be had"
+scripts/setup.sh build arm64 || skip "cannot install the packages of [build] and [arm64] in deploy/apt-packages.txt"
+scripts/arm64-sysroot.sh "$sysroot" || skip "cannot download Debian's arm64 libraries"
 mkdir -p build
 cmake --preset arm64 >build/configure-arm64.log 2>&1 || { cat build/configure-arm64.log; exit 1; }
 targets=(isa_test)
@@ -38,7 +38,7 @@ run() {
   echo "test-arm64: $2 as $1"
   qemu-aarch64-static -L "$sysroot" -cpu "$1" "$build/tests/$2" --gtest_brief=1 "${@:3}"
 }
-# isas PROCESSOR WANTED: fails unless the processor has exactly these instruction sets, best first.
+# isas PROCESSOR NAMES: fails unless isa_test finds exactly these instruction sets on the processor, best first.
 isas() {
   local found
   found=$(qemu-aarch64-static -L "$sysroot" -cpu "$1" "$build/tests/isa_test" --gtest_list_tests |
@@ -50,7 +50,7 @@ isas neoverse-n1 "neondot neon portable"
 isas cortex-a57 "neon portable"
 for processor in max neoverse-n1 cortex-a57; do run "$processor" isa_test; done
 
-# These cases of the contract find the errors that kernels may have in the least time.
+# The whole contract takes too long under qemu. These cases check the kernels themselves, each in a different way.
 if [ "$contract" = 1 ]; then
   cases=
   for name in QuantizedScoresHaveTheContractsBits TiesAreOrderedByPosition NothingBesideTheCandidatesIsRead \

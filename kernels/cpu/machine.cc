@@ -96,7 +96,8 @@ void ForEachGroup(const std::string& mount, std::string path, absl::FunctionRef<
   }
 }
 
-// Names the cores that Arm designed for servers by the number of their part.
+// Returns the name of an Arm core, from the two numbers that /proc/cpuinfo has for it. Knows only Arm's own cores for
+// servers, and returns the numbers of all others.
 std::string ArmModelName(absl::string_view implementer, absl::string_view part) {
   constexpr std::pair<const char*, const char*> kServerParts[] = {
       {"0xd08", "Cortex-A72"},  {"0xd0c", "Neoverse-N1"}, {"0xd40", "Neoverse-V1"}, {"0xd49", "Neoverse-N2"},

@@ -8,9 +8,9 @@
 
 namespace maxsim::cpu {
 
-// Returns the processor's name as its vendor gives it, or "unknown". An Arm processor tells only numbers: its name is
-// then "Neoverse-V2", for example, or "Arm implementer 0x41 part 0xd07" if the part is not known. Reads
-// `root`/proc/cpuinfo. `root` is "" except in tests.
+// Returns the processor's name as its vendor gives it, or "unknown". On Arm, Linux gives only
+// numbers. The function then returns, for example, "Neoverse-V2", or "Arm implementer 0x41 part 0xd07" if it does not
+// know the numbers. It reads `root`/proc/cpuinfo. `root` is "" except in tests.
 std::string CpuModelName(const std::string& root = "");
 
 // The limits that control groups set for the process: for each resource the tightest limit among its own group and the

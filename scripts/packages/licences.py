@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The licences of what the programs hold that is not maxsim's: bundled libraries, headers and the CUDA runtime that are
-compiled in. For the packages that scripts/packages builds, on a Debian or an Ubuntu. For a cross-compiled build, it takes
-the licences from the folder that holds the other machine's packages (scripts/arm64-sysroot.sh).
+compiled in. For the packages that scripts/packages builds, on a Debian or an Ubuntu. For a cross-compiled build, the
+licences come from the folder of arm64 packages that scripts/arm64-sysroot.sh filled.
 
   scripts/packages/licences.py BUILD_FOLDER TARGET_FOLDER [LIBRARY...]
 
@@ -33,7 +33,7 @@ def cached_variable(build, name):
 
 
 def system_root(build):
-    """Returns the folder that holds the packages which the build uses: / or that of another machine's packages."""
+    """Returns the root of the system whose packages the build uses: /, or the folder that scripts/arm64-sysroot.sh filled."""
     return pathlib.Path(cached_variable(build, "MAXSIM_ARM64_SYSROOT") or "/").resolve()
 
 

@@ -27,12 +27,12 @@ emulator=()
 if [ -n "$sysroot" ]; then
   sysroot=$(realpath "$sysroot")
   qemu=$(cached MAXSIM_QEMU_ARM64)
-  [ -x "$qemu" ] || die "qemu, which runs cross-compiled programs, is not there: scripts/setup.sh arm64"
+  [ -x "$qemu" ] || die "qemu, which runs cross-compiled programs, is not there: run scripts/setup.sh arm64"
   emulator=("$qemu" -L "$sysroot")
 fi
 
-# foreign_dependencies: the packages that cross-compiled programs need, as CPack finds them for programs of this machine.
-# `shlibs` says which package each library belongs to. dpkg-shlibdeps wants to read a debian/control.
+# foreign_dependencies: prints the packages that cross-compiled programs need. For programs of this machine, CPack finds them
+# in the same way. `shlibs` says which package each library belongs to. dpkg-shlibdeps does not run without a debian/control.
 foreign_dependencies() {
   mkdir -p "$build/debian/shlibdeps/debian"
   printf 'Source: maxsim-server\n\nPackage: maxsim-server\nArchitecture: any\n' >"$build/debian/shlibdeps/debian/control"

@@ -4,7 +4,7 @@
   scripts/packages/man_pages.py PROGRAM_FOLDER TARGET_FOLDER [EMULATOR...]
 
 Writes TARGET_FOLDER/man8/maxsimd.8.gz and TARGET_FOLDER/man1/NAME.1.gz for the other three. EMULATOR is the command that
-runs programs of another machine: qemu with its flags.
+runs cross-compiled programs: qemu with its flags.
 """
 
 import gzip

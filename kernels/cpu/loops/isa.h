@@ -3,8 +3,8 @@
 // Every kernel works on "steps". A step is 32 bits of one token: one FP32 column, two of 16 bits or four of 8 bits that
 // one instruction multiplies and adds. Query tokens are packed into panels (kernels/cpu/loops/pack.h) so that one
 // vector holds the same step of as many query tokens as it has lanes; a step of a document token is broadcast to all
-// lanes and multiplied with it (AMX instead multiplies tiles of sixteen steps of sixteen document tokens). The
-// similarity matrix exists only in registers, a tile at a time.
+// lanes and multiplied with it. AMX instead multiplies tiles of sixteen steps of sixteen document tokens, and I8MM two
+// steps of two document tokens. The similarity matrix exists only in registers, a tile at a time.
 //
 // Order of additions of floating-point similarities, for every shape and blocking: columns are added one step after the
 // other inside a block (128 columns, or the 32 of one AMX instruction), starting from zero; the sums of the blocks are

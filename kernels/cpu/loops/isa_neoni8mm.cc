@@ -1,5 +1,5 @@
-// NEON with products of integer matrices (FEAT_I8MM), as in Neoverse V1, N2 and V2. One instruction multiplies eight
-// columns of two document tokens with those of two query tokens, twice as many as a dot product.
+// NEON with multiplication of integer matrices (FEAT_I8MM), as in Neoverse V1, N2 and V2. One instruction (SMMLA)
+// multiplies eight columns of two document tokens with those of two query tokens: 32 products, where SDOT has 16.
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/cpu/loops/kernel.inl.h"
 #include "kernels/cpu/loops/neon.inl.h"
@@ -25,7 +25,8 @@ struct NeonI8mm : NeonIntegers {
                                                   Sum (&sums)[kRows][kVectors]) {
     constexpr int kPairs = kRows / 2;
     static_assert(kRows % 2 == 0, "rows are multiplied in pairs");
-    // Sums of two rows and two query tokens: row by row, lanes 0 and 1 in [0], lanes 2 and 3 in [1].
+    // Each vector holds the sums of two rows with two query tokens: first both of one row, then both of the other. [0]
+    // is for the query tokens in lanes 0 and 1, [1] for those in lanes 2 and 3.
     int32x4_t squares[kPairs][kVectors][2];
 #pragma GCC unroll 16
     for (int pair = 0; pair < kPairs; ++pair) {

@@ -13,10 +13,10 @@
 //   LoadStep(const uint32_t*) one step of kLanes query tokens
 //   MulAdd(Step, Step, Sum)   the sum plus the products of a query's and a document's step
 //   Zero(), Finish(Sum), Add(Total, Total), Max(Total, Total), Load(const Element*), Store(Element*, Total)
-// If an instruction multiplies more than one step of a token, `V` has its own MultiplyTile<vectors, rows> in place of
-// Broadcast, LoadStep, MulAdd and Zero. It does what the function MultiplyTile below does.
-// It must be a type of an unnamed namespace, so that code compiled with one file's flags can never be linked into
-// another's; for the same reason these files use no function or template of another header.
+// If one instruction multiplies several steps of a token, `V` has a function MultiplyTile<vectors, rows>, which
+// replaces the function MultiplyTile below. `V` then needs no Broadcast, LoadStep, MulAdd and Zero. `V` must be a type
+// of an unnamed namespace, so that code compiled with one file's flags can never be linked into another's; for the same
+// reason these files use no function or template of another header.
 #pragma once
 
 #include <cstddef>

@@ -11,6 +11,7 @@
 namespace maxsim::cpu {
 namespace {
 
+// All heights of tiles (2, 3, 4, 6 and 8 rows) divide it.
 constexpr size_t kNeonRowMultiple = 24;
 
 struct Neon {

@@ -22,12 +22,14 @@
 namespace maxsim::cpu {
 namespace {
 
-// One row more than the tallest row_multiple, and a panel more than two full ones.
+// One row more than the largest row_multiple (24), and one vector more than two full panels of the widest (four
+// vectors).
 constexpr size_t kMaxRows = 25;
 constexpr size_t kMaxVectors = 9;
 constexpr size_t kBlockColumns = 128;
 
-// Elements of a matrix [rows, dim]: floats whose sums round at nearly every addition, or all integers.
+// Returns a matrix [rows, dim] of floats between -1 and 1, whose sums round at nearly every addition, or of integers
+// from -127 to 127.
 template <typename Element>
 std::vector<Element> RandomMatrix(size_t rows, size_t dim, uint64_t seed) {
   std::mt19937_64 random(seed);

@@ -151,8 +151,8 @@ TEST(LibraryTest, ResultsHaveTheSameBitsInEveryRunAndWithAnyNumberOfThreads) {
   }
 }
 
-// The register that says how this thread's floating-point instructions work, and its bits that make denormal operands
-// and results zero.
+// The register that controls the floating-point instructions of this thread, and the bits of it that replace denormal
+// operands and results by zero.
 #if defined(__x86_64__)
 constexpr uint64_t kFlushDenormals = 0x8040;
 uint64_t ReadFloatControl() { return _mm_getcsr(); }
