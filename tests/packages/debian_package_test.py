@@ -49,7 +49,8 @@ class DebianPackageTest(unittest.TestCase):
     def test_its_version_is_that_of_the_programs(self):
         version = output(self.root / "usr/bin/maxsimd", "--version").split()[1]
         self.assertRegex(self.field("Version"), rf"^{re.escape(version)}-1~[a-z]+[0-9.]+$")
-        self.assertEqual(self.package.name, f"maxsim-server_{self.field('Version')}_amd64.deb")
+        machine = output("dpkg", "--print-architecture").strip()
+        self.assertEqual(self.package.name, f"maxsim-server_{self.field('Version')}_{machine}.deb")
 
     def test_depends_on_the_package_of_every_library(self):
         depends = {part.split()[0] for part in self.field("Depends").split(",")}

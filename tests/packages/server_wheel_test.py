@@ -62,7 +62,8 @@ class ServerWheelTest(unittest.TestCase):
         package = self.in_package("maxsim_server.folder()")
         # LD_LIBRARY_PATH has libraries of the same names, as in a conda environment. The programs must still use the
         # wheel's.
-        environment = {**os.environ, "LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu:/lib/x86_64-linux-gnu"}
+        libraries = f"lib/{os.uname().machine}-linux-gnu"
+        environment = {**os.environ, "LD_LIBRARY_PATH": f"/usr/{libraries}:/{libraries}"}
         elsewhere = set()
         for name in PROGRAMS:
             shown = output("ldd", f"{package}/bin/{name}", env=environment)
