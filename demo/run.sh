@@ -167,7 +167,7 @@ if [ $serve = 1 ]; then
   [ "$port" != 0 ] || printf 'PORT of maxsimctl is the grpc_port of the line "listening" below.\n'
   if [ $text = 1 ]; then
     start_encoder
-    printf 'Or in words:\n  curl -s http://%s:%s/v1/rerank -d '"'"'{"query": "%s", "documents": "*", "top_n": 3}'"'"'\n' \
+    printf 'Or in plain text:\n  curl -s http://%s:%s/v1/rerank -d '"'"'{"query": "%s", "documents": "*", "top_n": 3}'"'"'\n' \
       "$http_host" "${http_port/#0/PORT}" "$(question_text 8)"
     echo
     "$bin/maxsimd" --collection "demo=$collection" --encoder.url "$encoder_url" "${flags[@]}" &
@@ -213,13 +213,13 @@ for question in "${questions[@]}"; do
   ctl rerank "${queries[@]}" --query "$demo/query_tokens.npy" --query-index "$question" --all --top-k 5 --payload
 done
 
-printf '\n%sWhy the first answer won: the word of it that each word of the question matched best%s\n\n' "$bold" "$plain"
+printf '\n%sWhy the first answer won: its best match for each word of the question%s\n\n' "$bold" "$plain"
 ctl explain "${queries[@]}" --query "$demo/query_tokens.npy" --query-index "${questions[0]}" \
   --queries-jsonl "$demo/queries.jsonl"
 
 if [ -n "$encoder_pid" ]; then
   words='What makes bread rise?'
-  printf '\n%sIn words, over HTTP: %s%s\n\n' "$bold" "$words" "$plain"
+  printf '\n%sIn plain text, over HTTP: %s%s\n\n' "$bold" "$words" "$plain"
   "$root/build/demo-encoder/bin/python" - "$http_port" "$words" <<'END'
 import json, sys, urllib.request
 body = {"query": sys.argv[2], "documents": "*", "top_n": 3, "payload_fields": ["title"]}
@@ -229,7 +229,7 @@ with urllib.request.urlopen(request, timeout=60) as answer:
         print(f"{rank:4}  {result['id']:<12}  {result['relevance_score']:.6f}  {result['document']['title']}")
 END
 else
-  printf '\n%sNo question in words: %s%s\n' "$bold" "${no_text#demo/encoder.sh: }" "$plain"
+  printf '\n%sNo question in plain text: %s%s\n' "$bold" "${no_text#demo/encoder.sh: }" "$plain"
 fi
 
 printf '\n%sRanking quality over all questions, against the judgements in %s%s\n\n' \
@@ -241,6 +241,6 @@ cat <<END
 
 The server has been on a port of its own and stops now. To keep one running, and to ask it:
   make serve                        (or: $(shown "$demo/run.sh") --serve)
-  make serve TEXT=1                 to ask in words
+  make serve TEXT=1                 to ask in plain text
   $(rerank_command)
 END
