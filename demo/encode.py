@@ -310,7 +310,7 @@ def run(args):
         + ", ".join(str(output.folder / name) for name in output.names)
     )
     if encoder.num_cut:
-        print(f"note: {encoder.num_cut:,} texts reached --max-tokens {args.max_tokens}; what follows was not encoded")
+        print(f"note: --max-tokens {args.max_tokens} cut {encoder.num_cut:,} of {len(output.lengths):,} texts")
 
 
 def main():
