@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 
-from engines import TIE, ProgramTest
+from ranking_program_case import TIE, ProgramTest
 from programs import Maxsimd
 
 import first_stage

@@ -7,7 +7,7 @@ import pathlib
 import sys
 import unittest
 
-from engines import ProgramTest
+from ranking_program_case import ProgramTest
 from postgresql_server import PostgreSQL, debian_programs
 from programs import Maxsimd
 

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 import engine_stand_ins
-from engines import TIE, ProgramTest
+from ranking_program_case import TIE, ProgramTest
 from postgresql_server import PostgreSQL
 from programs import Encoder, Maxsimd
 from python_package import use_package
