@@ -35,10 +35,16 @@ END
 crates=$kept/crates
 wanted=$("$root/scripts/setup.sh" --print crates)
 if [ "$(cat "$crates/made-of" 2>/dev/null)" != "$wanted" ]; then
-  rm -rf "$crates"
-  mkdir -p "$crates"
-  # shellcheck disable=SC2086 # one word per package
-  (cd "$crates" && apt-get -qq -o APT::Sandbox::User="$(id -un)" -o Acquire::Retries=3 download $wanted)
+  download() {
+    rm -rf "$crates"
+    mkdir -p "$crates"
+    # shellcheck disable=SC2086 # one word per package
+    (cd "$crates" && apt-get -qq -o APT::Sandbox::User="$(id -un)" -o Acquire::Retries=3 download $wanted)
+  }
+  # The package lists may be missing, or so old that the mirror no longer has what they name.
+  as_root=()
+  [ "$(id -u)" = 0 ] || as_root=(sudo)
+  download || { "${as_root[@]}" apt-get -qq update && download; }
   for package in "$crates"/*.deb; do
     dpkg-deb --extract "$package" "$crates"
     rm "$package"
