@@ -101,8 +101,8 @@ double LargestTarget(const WordValues& values) {
 // Writes the windows' coefficients, and the weights of the bits, of some words. `unit` is the value of a coefficient.
 void SolveWords(const WordColumns& columns, const WordValues& values, double unit, TokenCode* code) {
   std::array<Pairs, 32 + 7> coefficients = {};  // those beyond a word's last bit stay 0
-  // What a bit gets from the windows that end at the 7 higher bits: the sum of coefficients[bit + t] * 2^(7 - t).
-  // Coefficients and sums are integers far below 2^53, so these operations are exact.
+  // The windows that end at the 7 bits above `bit` add `above` to its weight: the sum of coefficients[bit + t] *
+  // 2^(7 - t) for t = 1 to 7. Coefficients and sums are integers far below 2^53, so these operations are exact.
   Pairs above = {};
   for (int32_t bit = 31; bit >= 0; --bit) {
     for (int32_t pair = 0; pair < kPairs; ++pair) {

@@ -1,4 +1,4 @@
-// What a bootstrap is to do, after its request was checked.
+// The plan of a bootstrap, made from a request that was checked.
 #pragma once
 
 #include <functional>

@@ -10,7 +10,7 @@
 
 namespace maxsim::service {
 
-// What a server has answered when it was asked what it has.
+// A server, and its answer to GetInfo.
 struct PeerReport {
   std::string address;
   absl::StatusOr<v1::GetInfoResponse> info;

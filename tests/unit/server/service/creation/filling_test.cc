@@ -25,14 +25,14 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-// What the servers of the group have, and what they were asked.
+// Fake servers of the group, and a fake object store. Records from which of them documents were fetched.
 struct Peers {
   std::map<std::string, uint64_t> sequences;  // by address, of those that answer
   std::vector<std::string> fetched;           // the addresses or URLs from which documents were fetched, in order
   absl::StatusOr<std::string> backup = absl::NotFoundError("there is none");  // the URL of the newest backup
 };
 
-// A server with the peers a:1 and b:1, each of which sends the folder `from`.
+// A server whose peers are a:1 and b:1. Both peers send the folder `from`.
 struct FillingRun : ServerRun {
   FillingRun(const std::string& root, const std::string& from, FakeRegistry* shared, Peers* peers)
       : ServerRun({root}), registry(shared) {
