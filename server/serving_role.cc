@@ -71,6 +71,13 @@ std::vector<std::string> ResolvePeers(const std::vector<std::string>& peers) {
   return addresses;
 }
 
+// Returns the options to call the server at `address`. Reads the token and the certificates, which may have changed.
+absl::StatusOr<client::ClientOptions> OptionsTo(const config::Config& config, const std::string& address) {
+  absl::StatusOr<client::ClientOptions> options = OptionsToServers(config);
+  if (options.ok()) options->target = address;
+  return options;
+}
+
 absl::StatusOr<std::unique_ptr<backup::ObjectStore>> OpenBackups(const std::string& url, const StopSignal* stop) {
   absl::StatusOr<std::unique_ptr<backup::ObjectStore>> store = backup::OpenStore(
       url, [](const char* name) -> const char* { return std::getenv(name); }, stop);
@@ -179,15 +186,13 @@ absl::Status ServingRole::EnableBootstrap() {
   service::BootstrapOptions bootstrap{
       .open = [this](const std::string& address, const std::string& collection, const tracing::SpanParent& span,
                      const StopSignal* stop) -> absl::StatusOr<std::unique_ptr<service::IncomingSnapshot>> {
-        absl::StatusOr<client::ClientOptions> options = OptionsToServers(config_);
+        absl::StatusOr<client::ClientOptions> options = OptionsTo(config_, address);
         if (!options.ok()) return options.status();
-        options->target = address;
         return cluster::ReadSnapshotOf(*std::move(options), collection, span, stop);
       },
       .info = [this](const std::string& address) -> absl::StatusOr<v1::GetInfoResponse> {
-        absl::StatusOr<client::ClientOptions> options = OptionsToServers(config_);
+        absl::StatusOr<client::ClientOptions> options = OptionsTo(config_, address);
         if (!options.ok()) return options.status();
-        options->target = address;
         return cluster::GetInfoOf(*std::move(options));
       }};
   if (!config_.cluster.backups.empty()) {
