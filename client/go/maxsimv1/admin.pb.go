@@ -341,9 +341,9 @@ type UnloadCollectionRequest struct {
 	unknownFields protoimpl.UnknownFields
 
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Also removes the settings that the servers share in NATS, so that no server creates the collection again
-	// (live.create_from_cluster). A router always does this, unless it knows that the collection is not live. Without it,
-	// a server that has live.create_from_cluster creates the collection again when it restarts.
+	// Also removes the settings that the servers share in NATS. Otherwise a server that has live.create_from_cluster
+	// creates the collection again when it restarts. A router always removes the settings, unless it knows that the
+	// collection is not live.
 	RemoveSettings bool `protobuf:"varint,2,opt,name=remove_settings,json=removeSettings,proto3" json:"remove_settings,omitempty"`
 }
 
@@ -453,7 +453,7 @@ type CreateCollectionRequest struct {
 	// Fields that requests can filter by, at most 64. They cannot be changed later. A write whose payload does not fit
 	// them is refused.
 	Fields []*FieldDeclaration `protobuf:"bytes,11,rep,name=fields,proto3" json:"fields,omitempty"`
-	// The slots that the collection holds if the server has no cluster.partition, which is stronger. Unset: all slots. A
+	// The slots that the collection holds; unset for all slots. A server that has cluster.partition uses that instead. A
 	// router with several groups gives each of them an equal range, in the order of its list of groups.
 	Slots *PartitionInfo `protobuf:"bytes,12,opt,name=slots,proto3" json:"slots,omitempty"`
 }
@@ -880,8 +880,8 @@ type SnapshotBegin struct {
 	Sequence   uint64          `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`                       // of the last write that the snapshot holds
 	TotalBytes uint64          `protobuf:"varint,2,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"` // of all files of the snapshot together
 	Collection *CollectionInfo `protobuf:"bytes,3,opt,name=collection,proto3" json:"collection,omitempty"`                    // without its path
-	// The version of the messages that follow: 1 for those described here; 0 also means 1. A server refuses a snapshot of
-	// a later version before it writes anything. The files have format versions of their own.
+	// The version of the messages that follow: 1 for those described here; 0 also means 1. A server that fetches a
+	// snapshot refuses a later version before it writes anything. The files have format versions of their own.
 	FormatVersion uint32          `protobuf:"varint,4,opt,name=format_version,json=formatVersion,proto3" json:"format_version,omitempty"`
 	Stream        *StreamIdentity `protobuf:"bytes,5,opt,name=stream,proto3" json:"stream,omitempty"` // that orders the writes; unset if the server has not reached it yet
 }
@@ -1072,8 +1072,8 @@ func (x *SnapshotFile) GetXxh3() uint64 {
 	return 0
 }
 
-// First one message with `begin`; then for each file one with `file` and as many with `data` as it has bytes. The last
-// file is collection.json.
+// First one message with `begin`. Then, for each file, one message with `file` and the messages with `data` that carry
+// its bytes. The last file is collection.json.
 type ReadSnapshotResponse struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache
@@ -1175,8 +1175,8 @@ type BootstrapCollectionRequest struct {
 	unknownFields protoimpl.UnknownFields
 
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Addresses (host:port) of 1 to 64 servers that hold the collection. Together they must hold all of `slots`. Snapshots
-	// are fetched only from as few of them as that needs. The server sends them the token of cluster.token_file.
+	// Addresses (host:port) of 1 to 64 servers that hold the collection. Together they must hold all of `slots`. The
+	// server fetches snapshots from as few of them as possible. It sends them the token of cluster.token_file.
 	Sources   []string       `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
 	Slots     *PartitionInfo `protobuf:"bytes,3,opt,name=slots,proto3" json:"slots,omitempty"`         // unset: all slots
 	Residency string         `protobuf:"bytes,4,opt,name=residency,proto3" json:"residency,omitempty"` // as LoadCollectionRequest.residency

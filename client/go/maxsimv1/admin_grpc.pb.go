@@ -35,17 +35,18 @@ type AdminClient interface {
 	// Creates an empty live collection in a folder of its own, under one of the server's allowed roots, and serves it.
 	// INVALID_ARGUMENT for an invalid name, path, dimension or storage; PERMISSION_DENIED as for LoadCollection;
 	// ALREADY_EXISTS if the name is served or the folder holds a collection; FAILED_PRECONDITION for a dimension beyond
-	// the server's engine.max_dim, or while the collection is being bootstrapped; RESOURCE_EXHAUSTED if there is no memory
-	// for its documents. If a stream orders the writes (live.log), the servers share the collection's settings in NATS:
-	// FAILED_PRECONDITION if other settings are shared under this name (about the first field that differs, also if the
-	// name is served), or if NATS refuses; UNAVAILABLE if NATS does not answer.
+	// the server's engine.max_dim, or while the collection is being bootstrapped; RESOURCE_EXHAUSTED if there is no
+	// memory for its documents. If a stream orders the writes (live.log), the servers share the collection's settings in
+	// NATS. Then this call also returns UNAVAILABLE if NATS does not answer, and FAILED_PRECONDITION if NATS refuses or
+	// if other settings are shared under this name. That error names the first field that differs. It is also
+	// returned if the name is served.
 	CreateCollection(ctx context.Context, in *CreateCollectionRequest, opts ...grpc.CallOption) (*CreateCollectionResponse, error)
 	// Writes the changes of a live collection into shards of its next generation, and serves that generation. If there
 	// are no changes, returns OK with `changed` false. FAILED_PRECONDITION for a collection that is not live.
 	CompactCollection(ctx context.Context, in *CompactCollectionRequest, opts ...grpc.CallOption) (*CompactCollectionResponse, error)
-	// Copies a live collection, as it is now, to a folder that can be loaded as a collection. If the file system allows
-	// it, files are hard-linked, so that the copy takes little time and space. The folder must not exist yet, and must
-	// lie under an allowed root; errors as for CreateCollection.
+	// Copies a live collection, as it is now, to a folder on the server's machine that can be loaded as a collection.
+	// Files are hard-linked if the file system allows it, so that the copy takes little time and space. The folder must
+	// not exist yet, and must lie under an allowed root. Errors are those of CreateCollection.
 	SnapshotCollection(ctx context.Context, in *SnapshotCollectionRequest, opts ...grpc.CallOption) (*SnapshotCollectionResponse, error)
 	// Sends a live collection, as it is now, file by file. The call holds a snapshot of the collection until it ends. The
 	// server sends only as fast as the client reads, and keeps little in memory. If the client takes no message for five
@@ -224,17 +225,18 @@ type AdminServer interface {
 	// Creates an empty live collection in a folder of its own, under one of the server's allowed roots, and serves it.
 	// INVALID_ARGUMENT for an invalid name, path, dimension or storage; PERMISSION_DENIED as for LoadCollection;
 	// ALREADY_EXISTS if the name is served or the folder holds a collection; FAILED_PRECONDITION for a dimension beyond
-	// the server's engine.max_dim, or while the collection is being bootstrapped; RESOURCE_EXHAUSTED if there is no memory
-	// for its documents. If a stream orders the writes (live.log), the servers share the collection's settings in NATS:
-	// FAILED_PRECONDITION if other settings are shared under this name (about the first field that differs, also if the
-	// name is served), or if NATS refuses; UNAVAILABLE if NATS does not answer.
+	// the server's engine.max_dim, or while the collection is being bootstrapped; RESOURCE_EXHAUSTED if there is no
+	// memory for its documents. If a stream orders the writes (live.log), the servers share the collection's settings in
+	// NATS. Then this call also returns UNAVAILABLE if NATS does not answer, and FAILED_PRECONDITION if NATS refuses or
+	// if other settings are shared under this name. That error names the first field that differs. It is also
+	// returned if the name is served.
 	CreateCollection(context.Context, *CreateCollectionRequest) (*CreateCollectionResponse, error)
 	// Writes the changes of a live collection into shards of its next generation, and serves that generation. If there
 	// are no changes, returns OK with `changed` false. FAILED_PRECONDITION for a collection that is not live.
 	CompactCollection(context.Context, *CompactCollectionRequest) (*CompactCollectionResponse, error)
-	// Copies a live collection, as it is now, to a folder that can be loaded as a collection. If the file system allows
-	// it, files are hard-linked, so that the copy takes little time and space. The folder must not exist yet, and must
-	// lie under an allowed root; errors as for CreateCollection.
+	// Copies a live collection, as it is now, to a folder on the server's machine that can be loaded as a collection.
+	// Files are hard-linked if the file system allows it, so that the copy takes little time and space. The folder must
+	// not exist yet, and must lie under an allowed root. Errors are those of CreateCollection.
 	SnapshotCollection(context.Context, *SnapshotCollectionRequest) (*SnapshotCollectionResponse, error)
 	// Sends a live collection, as it is now, file by file. The call holds a snapshot of the collection until it ends. The
 	// server sends only as fast as the client reads, and keeps little in memory. If the client takes no message for five

@@ -111,10 +111,10 @@ type Document struct {
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
 	// A JSON object of at most 1 MiB, or "". It replaces the whole payload of an earlier document with the same id.
 	Payload string `protobuf:"bytes,5,opt,name=payload,proto3" json:"payload,omitempty"`
-	// The client's version of the document, 1 or more, such as a time or change number; 0 for none. If the same id was
-	// already written or deleted with the same or a newer version, the server does not write a document with a version.
-	// It always writes a document without a version; afterwards the id has no version. Delete says how long versions of
-	// deleted ids are kept.
+	// The client's version of the document, 1 or more, such as a time or change number; 0 for none. A write with a
+	// version does nothing if the id was already written or deleted with the same or a newer version
+	// (WRITE_OUTCOME_STALE). A write without a version is always carried out, and the id then has no version. Delete says
+	// how long versions of deleted ids are kept.
 	Version uint64 `protobuf:"varint,6,opt,name=version,proto3" json:"version,omitempty"`
 }
 
@@ -499,8 +499,8 @@ type DeleteRequest struct {
 	//	*DeleteRequest_StringIds
 	//	*DeleteRequest_IntIds
 	Ids isDeleteRequest_Ids `protobuf_oneof:"ids"`
-	// For all these documents, as Document.version; 0: none. With a filter, documents with the same or a newer version do
-	// not match.
+	// The version of the delete (as Document.version), for all these documents; 0 for none. With a filter, documents with
+	// the same or a newer version stay.
 	Version uint64 `protobuf:"varint,4,opt,name=version,proto3" json:"version,omitempty"`
 	// Types that are assignable to Matching:
 	//
@@ -509,8 +509,8 @@ type DeleteRequest struct {
 	Matching    isDeleteRequest_Matching `protobuf_oneof:"matching"`
 	MinSequence uint64                   `protobuf:"varint,7,opt,name=min_sequence,json=minSequence,proto3" json:"min_sequence,omitempty"` // with a filter: as RerankRequest.min_sequence
 	// Treats documents that do not match as if the collection did not hold them: they stay, and a delete with a filter
-	// does not find them. If it is set, no version is remembered for an id that the collection does not hold. A server
-	// sets it for a client whose token has a filter, and a router passes it on.
+	// does not find them. With `visible`, no version is remembered for an id that the collection does not hold. A server
+	// sets `visible` for a client whose token has a filter, and a router passes it on.
 	Visible *Filter `protobuf:"bytes,8,opt,name=visible,proto3" json:"visible,omitempty"`
 }
 
@@ -1270,8 +1270,8 @@ type ScrollResponse struct {
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// By id, ascending. Fewer than `limit` if no more match, or if more would make the answer too large. If documents
-	// match at all, there is at least one; INVALID_ARGUMENT if that one alone is too large for an answer.
+	// By id, ascending. Fewer than `limit` if no more match, or if more would make the answer too large. The page has at
+	// least one document if any matches; INVALID_ARGUMENT if that document alone is too large for an answer.
 	Documents  []*StoredDocument `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`
 	HasMore    bool              `protobuf:"varint,2,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"` // more documents match, with ids after the last one
 	Generation uint64            `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`          // as CountResponse
@@ -1714,8 +1714,8 @@ func (x *FacetValue) GetCount() uint64 {
 	return 0
 }
 
-// If several groups of servers hold the collection, a router adds up the groups' counts of each value. For this, each
-// group sends it all values of its matching documents. INVALID_ARGUMENT if a group has more than 65,536 values.
+// If several groups of servers hold the collection, a router adds up the groups' counts of each value. To do so, it
+// asks each group for all values of its matching documents. INVALID_ARGUMENT if a group has more than 65,536 values.
 type FacetsResponse struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache

@@ -55,8 +55,8 @@ type DocumentsClient interface {
 	// the last is returned exactly once, whatever is written, deleted, compacted or reloaded between pages. One that begins
 	// or ceases to exist or to match meanwhile is returned once or not at all.
 	Scroll(ctx context.Context, in *ScrollRequest, opts ...grpc.CallOption) (*ScrollResponse, error)
-	// Counts the documents of a collection, live or not, that match a filter. A Rerank of the whole collection with this
-	// filter has as many candidates.
+	// Counts the documents of a collection, live or not, that match a filter. This is also the number of candidates of a
+	// Rerank of the whole collection with the same filter.
 	Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (*CountResponse, error)
 	// Counts the documents of a collection, live or not, that match a filter, for each value of a field, and returns the
 	// values with the highest counts.
@@ -201,8 +201,8 @@ type DocumentsServer interface {
 	// the last is returned exactly once, whatever is written, deleted, compacted or reloaded between pages. One that begins
 	// or ceases to exist or to match meanwhile is returned once or not at all.
 	Scroll(context.Context, *ScrollRequest) (*ScrollResponse, error)
-	// Counts the documents of a collection, live or not, that match a filter. A Rerank of the whole collection with this
-	// filter has as many candidates.
+	// Counts the documents of a collection, live or not, that match a filter. This is also the number of candidates of a
+	// Rerank of the whole collection with the same filter.
 	Count(context.Context, *CountRequest) (*CountResponse, error)
 	// Counts the documents of a collection, live or not, that match a filter, for each value of a field, and returns the
 	// values with the highest counts.

@@ -1401,10 +1401,10 @@ type Filter_Exists struct {
 }
 
 type Filter_InSlots struct {
-	// The slot of the document's id is in the range: XXH3 (64 bits) of the id, modulo 4,096. It needs no field. Routers
-	// send it in `visible` to servers that hold more slots than their group answers for. Filters as text or JSON have no
-	// form of it. FAILED_PRECONDITION with the reason OTHER_SLOTS, about `filter` or `visible`, if the server does not
-	// hold the whole range. A range of all slots that the server holds costs nothing.
+	// The slot of the document's id, XXH3 (64 bits) of the id modulo 4,096, is in this range. It needs no field.
+	// Routers send this filter in `visible` to servers that hold more slots than their group answers for. It has no
+	// form in text or JSON. FAILED_PRECONDITION with the reason OTHER_SLOTS, about `filter` or `visible`, if the server
+	// does not hold the whole range. If the range has all slots that the server holds, the filter costs nothing.
 	InSlots *PartitionInfo `protobuf:"bytes,8,opt,name=in_slots,json=inSlots,proto3,oneof"`
 }
 
@@ -1522,24 +1522,24 @@ func (*Query_Text) isQuery_InWords() {}
 
 // How a query is answered on a collection that has codes (CollectionInfo.code_planes). If a query has more candidates
 // than `documents`, a scan of the candidates' codes estimates their scores, and only the `documents` candidates with
-// the best estimates are scored exactly. All other queries are scored exactly against all their candidates: queries
-// with at most `documents` candidates, with inline documents, or on a collection without codes. There is one more case,
-// in which scoring exactly is faster than a scan: `documents` is 0, all the collection's vectors are in GPU memory, and
-// the query's candidates have at most 3 GiB of vectors. A router passes the options to each group of servers.
+// the best estimates are scored exactly. Other queries are scored exactly against all their candidates: queries with at
+// most `documents` candidates, with inline documents, or on a collection without codes. So are queries for which exact
+// scoring is faster than a scan: `documents` is 0, all the collection's vectors are in GPU memory, and the query's
+// candidates have at most 3 GiB of vectors. A router passes the options to each group of servers.
 type RefinementOptions struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache
 	unknownFields protoimpl.UnknownFields
 
-	// Documents to score exactly, for each query: offset + top_k to 1,048,576, or as many as there are candidates. 0 means
-	// 1,000 + 20 (offset + top_k).
+	// Number of documents to score exactly for each query, at least offset + top_k. It may exceed 1,048,576 only if the
+	// query has no more candidates than this. 0 means 1,000 + 20 (offset + top_k).
 	Documents uint32 `protobuf:"varint,1,opt,name=documents,proto3" json:"documents,omitempty"`
-	// With require_proof, the maximum number of documents to score exactly, for each query: `documents` to 1,048,576. 0
-	// means 16 times `documents`.
+	// With require_proof: the maximum number of documents to score exactly for each query, from `documents` to 1,048,576.
+	// 0 means 16 times `documents`.
 	Budget uint32 `protobuf:"varint,2,opt,name=budget,proto3" json:"budget,omitempty"`
-	// Choose documents by upper bounds of their scores instead of estimates. Score more documents, up to `budget`, until
-	// it is proven that the best offset + top_k are among them. With four planes of codes most answers are proven, with
-	// one or two planes few.
+	// Chooses documents by upper bounds of their scores instead of estimates. Scores more documents, up to `budget`,
+	// until it is proven that the best offset + top_k are among them. With four planes of codes most answers are proven,
+	// with one or two planes few.
 	RequireProof bool `protobuf:"varint,3,opt,name=require_proof,json=requireProof,proto3" json:"require_proof,omitempty"`
 }
 
@@ -1606,8 +1606,8 @@ type Refinement struct {
 	Documents   uint64      `protobuf:"varint,2,opt,name=documents,proto3" json:"documents,omitempty"` // documents that the scan chose; the server scored them exactly
 	Certificate Certificate `protobuf:"varint,3,opt,name=certificate,proto3,enum=maxsim.v1.Certificate" json:"certificate,omitempty"`
 	// The score at rank offset + top_k (or the last score, if fewer documents were scored) minus `outside_score`: the
-	// distance between the answer and the documents that were not scored. min_score does not change it. It is above 0 if
-	// the answer is PROVEN, and 0 if every document was scored.
+	// distance between the answer and the documents that were not scored. min_score does not change it. It is 0 if every
+	// candidate was scored exactly, and otherwise above 0 if the answer is PROVEN.
 	Margin float32 `protobuf:"fixed32,4,opt,name=margin,proto3" json:"margin,omitempty"`
 	// Types that are assignable to Outside:
 	//
@@ -2386,8 +2386,8 @@ type RerankResponse struct {
 	// Names of the groups of servers that did not answer the router; empty for tenants, who must not learn them.
 	// QueryResult.unavailable_documents counts their candidates.
 	UnavailableGroups []string `protobuf:"bytes,7,rep,name=unavailable_groups,json=unavailableGroups,proto3" json:"unavailable_groups,omitempty"`
-	// Query tokens x candidate tokens, summed over the queries (Limits.max_request_work): what the request costs. With
-	// group_by, over all rankings that the answer took. Set only if the request has return_token_pairs.
+	// The cost of the request: query tokens x candidate tokens, summed over the queries (Limits.max_request_work). With
+	// group_by, the sum covers every ranking that the answer needed. Set only if the request has return_token_pairs.
 	TokenPairs uint64 `protobuf:"varint,8,opt,name=token_pairs,json=tokenPairs,proto3" json:"token_pairs,omitempty"`
 }
 
@@ -3594,8 +3594,8 @@ func (x *LiveInfo) GetLayout() *SlotLayout {
 	return nil
 }
 
-// Which group of servers answers for which slots of a live collection. All servers read it from the same key of a NATS
-// key-value store, and routers from the servers. A server may hold more slots than its group answers for.
+// Which group of servers answers for which slots of a live collection. Servers read the layout from a NATS key-value
+// store, and routers get it from the servers. A server may hold more slots than its group answers for.
 type SlotLayout struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache
@@ -3658,9 +3658,9 @@ type SlotOwner struct {
 
 	Group string         `protobuf:"bytes,1,opt,name=group,proto3" json:"group,omitempty"` // its name in the configuration of the routers
 	Slots *PartitionInfo `protobuf:"bytes,2,opt,name=slots,proto3" json:"slots,omitempty"`
-	// Documents of these slots at LiveInfo.sequence, counted like CollectionInfo.num_documents. In GetInfo, a server sets
-	// it for each owner all of whose slots it holds, moments after it got the layout. If these are more than two owners,
-	// it leaves it unset. A router sets it if one of the servers does.
+	// Number of documents in these slots at LiveInfo.sequence, counted like CollectionInfo.num_documents. Set only in
+	// GetInfo, by a server that holds all of these slots. Unset while the server has not counted them yet, and if it
+	// holds the slots of more than two owners. A router sets it if one of the servers does.
 	//
 	// Types that are assignable to Counted:
 	//
@@ -3857,10 +3857,10 @@ func (x *GetInfoResponse) GetZone() string {
 	return ""
 }
 
-// A clock of the server that runs from its start on, and does not jump when the system time is set. A client that knows
-// it can say until when a write may begin: with the metadata `maxsim-write-expires: ID:TIME`, where TIME is in the unit
-// of now_us. If the server has another id by then, or its clock shows a later time, it does not carry out the write, and
-// answers DEADLINE_EXCEEDED. Routers send this metadata with every write.
+// A clock of the server that runs from its start on, and does not jump when the system time is set. With it a client
+// can say until when a write may begin, in the metadata `maxsim-write-expires: ID:TIME`, where ID is `id` and TIME is
+// in the unit of now_us. If the server was restarted since, and so has another id, or its clock shows a later time, it
+// does not carry out the write, and answers DEADLINE_EXCEEDED. Routers send this metadata with every write.
 type ServerClock struct {
 	state         protoimpl.MessageState
 	sizeCache     protoimpl.SizeCache
@@ -4134,8 +4134,8 @@ type GroupInfo struct {
 
 	Name     string         `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Replicas []*ReplicaInfo `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	// The zone that holds all replicas of the group, if there are several and the cluster has other zones: if that zone is
-	// lost, so is the group. "" otherwise, and if the zone of a replica is unknown.
+	// The zone that holds all replicas of the group. If this zone is lost, so is the group. "" if the group has only one
+	// replica, if a replica's zone is unknown, or if the replicas of the cluster name fewer than two zones.
 	SingleZone string `protobuf:"bytes,3,opt,name=single_zone,json=singleZone,proto3" json:"single_zone,omitempty"`
 }
 

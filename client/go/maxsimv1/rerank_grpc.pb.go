@@ -24,9 +24,12 @@ type RerankerClient interface {
 	// open. If a message is not a RerankRequest, the stream stays open too, and the error has no request_id. If a request
 	// arrives after its token was withdrawn, the stream answers the earlier requests and ends with UNAUTHENTICATED. A
 	// message of more than Limits.max_request_bytes ends the stream with RESOURCE_EXHAUSTED at once, even if requests are
-	// unanswered. Read answers as they arrive: while the client leaves many bytes of answers unread, the server reads no
-	// requests. The unread answers of all calls are bounded (grpc.max_unread_answer_bytes). Above the bound, the largest
-	// calls, also unary ones, of the address with the most unread bytes end with RESOURCE_EXHAUSTED.
+	// unanswered.
+	//
+	// Read answers as they arrive: while the client leaves many bytes of answers unread, the server reads no requests.
+	// The unread answers of all calls together are bounded (grpc.max_unread_answer_bytes). Above the bound, the server
+	// ends calls, also unary ones, with RESOURCE_EXHAUSTED: the largest calls of the client address that has the most
+	// unread bytes.
 	RerankStream(ctx context.Context, opts ...grpc.CallOption) (Reranker_RerankStreamClient, error)
 	// Returns the similarity of every token of one query with every token of one stored document, to examine an answer.
 	// The request must have one query and list one id; top_k and return options have no effect. NOT_FOUND for an unknown
@@ -114,9 +117,12 @@ type RerankerServer interface {
 	// open. If a message is not a RerankRequest, the stream stays open too, and the error has no request_id. If a request
 	// arrives after its token was withdrawn, the stream answers the earlier requests and ends with UNAUTHENTICATED. A
 	// message of more than Limits.max_request_bytes ends the stream with RESOURCE_EXHAUSTED at once, even if requests are
-	// unanswered. Read answers as they arrive: while the client leaves many bytes of answers unread, the server reads no
-	// requests. The unread answers of all calls are bounded (grpc.max_unread_answer_bytes). Above the bound, the largest
-	// calls, also unary ones, of the address with the most unread bytes end with RESOURCE_EXHAUSTED.
+	// unanswered.
+	//
+	// Read answers as they arrive: while the client leaves many bytes of answers unread, the server reads no requests.
+	// The unread answers of all calls together are bounded (grpc.max_unread_answer_bytes). Above the bound, the server
+	// ends calls, also unary ones, with RESOURCE_EXHAUSTED: the largest calls of the client address that has the most
+	// unread bytes.
 	RerankStream(Reranker_RerankStreamServer) error
 	// Returns the similarity of every token of one query with every token of one stored document, to examine an answer.
 	// The request must have one query and list one id; top_k and return options have no effect. NOT_FOUND for an unknown
