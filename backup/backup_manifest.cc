@@ -239,7 +239,7 @@ absl::StatusOr<BackupManifest> ParseManifest(std::string_view text) {
   }
   const Json* const parts = members.List("parts", kMaxBackupParts);
   if (!status.ok()) return status;
-  // A file has more than 80 bytes of JSON, so the size of the text limits the number of files.
+  // The size of the text already limits the number of files, so this limit never applies.
   const size_t max_files = text.size();
   for (size_t i = 0; i < parts->size() && status.ok(); ++i) {
     manifest.parts.push_back(ParsePart((*parts)[i], Cat("parts[", i, "]"), max_files, status));

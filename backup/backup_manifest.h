@@ -50,8 +50,8 @@ struct BackupManifest {
   std::optional<collection::LogStream> stream;
   std::vector<BackupPart> parts;
 
-  // The position in the stream: the lowest sequence of the parts. A server that loads a restored collection applies the
-  // messages after it.
+  // The lowest sequence (number of a write) of the parts. A server that loads a restored collection applies the
+  // stream's messages after this one.
   uint64_t position() const;
   // The highest sequence of the parts. Once a restored collection has applied the stream up to there, it equals the
   // original collection at that sequence.

@@ -15,13 +15,13 @@ namespace maxsim::backup {
 // Returns whether a part has some of the slots.
 bool SharesSlots(const BackupPart& part, const collection::SlotRange& slots);
 
-// Returns RESOURCE_EXHAUSTED if the disk of `folder` does not have room for the bytes of a backup twice: for the
-// fetched files, and for the collections that are made from them.
+// Returns RESOURCE_EXHAUSTED if the disk of `folder` has less than twice `num_bytes` free. It must have room for the
+// fetched files and, at the same time, for the collections that are made from them.
 absl::Status CheckDiskFor(const std::string& folder, uint64_t num_bytes);
 
 // Fetches each part that has some of `slots` into a new folder in `folder`, several files at a time, and returns the
-// folders in the order of the parts. Checks that the folders are the collections that the manifest describes: their
-// name, slots, sequence and stream. Returns the errors of Restore. After an error, the caller must remove what was
+// new folders in the order of the parts. Checks that the name, slots, sequence and stream of each folder's collection
+// are those in the manifest. Returns the errors of Restore (restore.h). After an error, the caller must remove what was
 // fetched.
 absl::StatusOr<std::vector<std::string>> FetchParts(ObjectStore& store, const BackupManifest& manifest,
                                                     const collection::SlotRange& slots, const std::string& folder,

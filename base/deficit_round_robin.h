@@ -21,25 +21,23 @@ namespace maxsim {
 
 // `Job` must have client() and work(), both uint64_t. Their values must not change while the job is in the queue.
 //
-// Clients stand in a ring in order of arrival and take turns. A turn adds the quantum to the client's credit, and each
-// job served subtracts its cost (its work, at least 1). When the credit does not cover the client's next job, the
-// client moves to the end of the ring and keeps its credit. A client with no jobs left leaves the ring and loses its
-// credit. (M. Shreedhar, G. Varghese, "Efficient Fair Queuing using Deficit Round Robin", 1996.)
+// Clients stand in a ring in order of arrival and take turns. In its turn, a client gets a fixed credit (the quantum),
+// and each job served subtracts its cost (its work, at least 1). If the credit does not cover the client's next job,
+// the client moves to the end of the ring and keeps the rest of its credit. A client with no jobs left leaves the ring
+// and loses its credit. (M. Shreedhar, G. Varghese, "Efficient Fair Queuing using Deficit Round Robin", 1996.)
 //
-// The quantum is fixed at the start of each round. It is the cost of the largest job that is waiting at this moment,
-// rounded up to a power of two minus one, but at most `max_quantum`. Every client gets one turn per round with the same
-// quantum, so a large job that arrives and leaves between the turns of two clients favours neither. A job that costs
-// more than the quantum waits for a later round. Unless `max_quantum` limits the quantum, at least every second turn
-// serves a job, so the cost per job is O(1) however much jobs differ in size. Of two clients that both have jobs
-// waiting, neither gets ahead of the other by more than about three of the largest jobs. A new client waits for at most
-// one turn of each other client. If there is only one client, its jobs are served in order of arrival.
+// In each round, every client gets one turn with the same quantum. The quantum is the cost of the largest job that
+// waits when the round begins, rounded up to a power of two minus one, but at most `max_quantum`. A job that costs more
+// than its client's credit waits for a later round. Unless `max_quantum` limits the quantum, at least every second turn
+// serves a job, so the cost per job is O(1). Of two clients that both have jobs waiting, neither gets ahead of the
+// other by more than about three of the largest jobs. A new client waits for at most one turn of each other client.
 //
 // Not thread-safe.
 template <typename Job>
 class DeficitRoundRobin {
  public:
-  // With a smaller `max_quantum`, a client's small jobs wait for fewer large jobs of other clients. In return, a job
-  // that costs more than the quantum needs several turns. A turn takes a few nanoseconds per client.
+  // With a smaller `max_quantum`, clients take turns more often, so small jobs wait less for other clients' large jobs.
+  // In return, a job that costs more than `max_quantum` needs several turns. A turn takes a few nanoseconds.
   explicit DeficitRoundRobin(uint64_t max_quantum = std::numeric_limits<uint64_t>::max()) : max_quantum_(max_quantum) {}
 
   bool empty() const { return ring_.empty(); }
@@ -217,7 +215,7 @@ const Job* DeficitRoundRobin<Job>::Current() {
     }
     BeginTurn(client);
     if (CostOf(*client.next) <= client.credit) return &*client.next;
-    // A client whose first job was skipped keeps its position and its turn, because this job must be served next.
+    // If earlier jobs of this client were skipped, the client keeps its place in the ring and its turn for them.
     if (client.next != client.jobs.begin()) {
       ++cursor_;
     } else {

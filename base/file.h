@@ -69,8 +69,8 @@ class FileBytes {
   // can no longer be read, they become zeros and lost() returns true (mapping_guard.h).
   static absl::StatusOr<FileBytes> Map(const InputFile& file);
 
-  // Maps the whole pages of [begin, end), which lies inside the file, and copies everything else. Returns the status of
-  // `stop` (may be null) if it is stopped.
+  // Maps the pages that lie completely inside [begin, end), a range of the file, and copies the rest of the file.
+  // Returns the status of `stop` (may be null) if it is stopped.
   static absl::StatusOr<FileBytes> MapRange(const InputFile& file, int64_t begin, int64_t end,
                                             const StopSignal* stop = nullptr);
 

@@ -99,8 +99,8 @@ absl::StatusOr<InputFile> Folder::Open(std::string_view name) const {
   if (root_.empty()) return InputFile::Open(path);
   int fd = OpenAt(fd_, std::string(name), kFileFlags);
   for (int attempt = 0; fd < 0 && errno == ELOOP && attempt < kAttempts; ++attempt) {
-    // It is not safe to open the link's target by its path, because the path may change. The file stays beneath the
-    // root because the resolved path is opened component by component.
+    // The resolved path may change before it is opened. So each of its components is opened in turn, without following
+    // links: the file is then certainly beneath the root.
     std::error_code error;
     const std::string target = std::filesystem::canonical(path, error).string();
     if (error || !IsBeneath(root_, target) || target.size() == root_.size()) return LeadsOut(path, root_);

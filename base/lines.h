@@ -19,7 +19,8 @@ inline std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Calls visit(number, line) for every line that is not blank, until a call fails. Numbers count all lines, from 1.
+// Calls visit(number, line) for every line that is not blank, until a call fails. Returns that call's error. The number
+// counts all lines, blank ones too, from 1.
 template <typename Visit>
 absl::Status ForEachLine(std::string_view text, Visit visit) {
   int64_t number = 0;

@@ -31,10 +31,10 @@ class OutputFile {
 
   absl::Status Write(const void* data, size_t count);
   absl::Status Write(std::string_view text) { return Write(text.data(), text.size()); }
-  // Writes bytes at `offset`, which is num_bytes() or more, ahead of Write. num_bytes and the checksum include these
-  // bytes only after TakeAhead has passed them.
+  // Writes bytes at `offset`, which is at least num_bytes(). They are not part of the stream yet: num_bytes() and the
+  // checksum include them only after TakeAhead.
   absl::Status WriteAhead(int64_t offset, const void* data, size_t count);
-  // Passes over the next `count` bytes, which WriteAhead must have written, and reads them back for the checksum.
+  // Adds the next `count` bytes to the stream. WriteAhead must have written them. Reads them back for the checksum.
   absl::Status TakeAhead(int64_t count);
   int64_t num_bytes() const { return num_bytes_; }
   std::string checksum() const { return checksum_.Format(); }  // of the first num_bytes()

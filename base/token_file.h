@@ -22,7 +22,8 @@ struct TokenLine {
   int number = 0;  // of the line, counted from 1
 };
 
-// Splits a line without white space around it, and without checking it. `number` is the line's.
+// Splits `line`, which must have no white space at its ends. Checks neither the token nor the settings. `number` is the
+// number of the line.
 TokenLine SplitTokenLine(std::string line, int number);
 
 // Reads a file whose tokens may have settings. Errors as ReadTokenFile.

@@ -54,7 +54,7 @@ class HttplibTransport final : public HttpTransport {
     }
     HttpResponse response;
     sent.response_handler = [&](const httplib::Response& begun) {
-      // A body that grows by doubling would take up to three times its size.
+      // Reserves the announced size: a body that grows by doubling would take up to three times its size.
       const auto announced = begun.get_header_value<uint64_t>("Content-Length");
       response.body.reserve(std::min<uint64_t>(announced, request.max_response_bytes));
       return true;
@@ -106,8 +106,8 @@ class HttplibTransport final : public HttpTransport {
     return client;
   }
 
-  // If one connection broke, the store may have closed the idle ones, too. httplib does not notice that before it sends
-  // a request, so each would cost the caller an attempt.
+  // Closes all idle connections after one connection broke, because the store may have closed them, too. httplib
+  // notices a closed connection only when it sends a request, so each one would cost the caller an attempt.
   void DropIdleClients() {
     std::vector<std::unique_ptr<httplib::Client>> dropped;
     const MutexLock lock(&mutex_);

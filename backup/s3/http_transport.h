@@ -38,9 +38,9 @@ class HttpTransport {
   virtual absl::StatusOr<HttpResponse> Send(const HttpRequest& request) = 0;
 };
 
-// Returns a transport to `origin`, "http[s]://HOST[:PORT]". It opens a connection for each call of Send that runs at
-// the same time, and reuses these connections. With https, the server's certificate must be for HOST, and signed by an
-// authority in `ca_file` or, if that is "", by one of the system's.
+// Returns a transport to `origin`, "http[s]://HOST[:PORT]". Concurrent calls of Send use separate connections, which
+// later calls reuse. With https, the server's certificate must be for HOST, and signed by an authority in `ca_file` or,
+// if that is "", by one of the system's.
 std::unique_ptr<HttpTransport> MakeHttpTransport(std::string origin, std::string ca_file);
 
 }  // namespace maxsim::backup

@@ -19,7 +19,7 @@ std::string ValueOf(const Getenv& getenv, const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Any other character could truncate the header that has the value, or end it and begin another one.
+// Returns true for printable ASCII without blanks. Other characters in a value could end its HTTP header.
 bool IsPrintable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
@@ -59,7 +59,7 @@ absl::StatusOr<S3Credentials> ReadCredentials(const Getenv& getenv) {
   return credentials;
 }
 
-// httplib takes no other hosts and ports: it would connect to another host, or throw an exception.
+// Returns true for HOST or HOST:PORT. With any other text httplib would connect to another host, or throw an exception.
 bool IsHostAndPort(std::string_view text) {
   const size_t colon = std::min(text.find(':'), text.size());
   const std::string_view host = text.substr(0, colon);
@@ -94,7 +94,7 @@ absl::Status SetEndpoint(std::string endpoint, S3Settings& settings) {
 }
 
 // AWS's certificate is for *.s3.REGION.amazonaws.com. The asterisk matches no dot, so a bucket whose name has a dot
-// needs path style.
+// must be named in the path and not in the host.
 void SetAwsEndpoint(S3Settings& settings) {
   const std::string host = Cat("s3.", settings.region, ".amazonaws.com");
   settings.has_bucket_in_path = settings.bucket.find('.') != std::string::npos;

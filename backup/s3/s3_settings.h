@@ -27,8 +27,8 @@ struct S3Settings {
 using Getenv = std::function<const char*(const char* name)>;
 
 // Takes s3://BUCKET/PREFIX. Reads AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, which must be set, AWS_SESSION_TOKEN,
-// AWS_REGION (us-east-1 if it is not set), AWS_ENDPOINT_URL (http[s]://HOST[:PORT], for stores other than AWS's;
-// requests then use path style) and AWS_CA_BUNDLE. An empty variable counts as unset. INVALID_ARGUMENT names the wrong
+// AWS_REGION (us-east-1 if it is not set), AWS_ENDPOINT_URL (http[s]://HOST[:PORT], for stores other than AWS's; the
+// bucket is then in the path) and AWS_CA_BUNDLE. An empty variable counts as unset. INVALID_ARGUMENT names the wrong
 // part of the URL, or the wrong variable. Messages never contain the value of a variable that may hold a secret.
 absl::StatusOr<S3Settings> ReadS3Settings(std::string_view url, const Getenv& getenv);
 

@@ -123,8 +123,8 @@ class S3Store final : public ObjectStore {
 
   const std::string& url() const override { return settings_.url; }
 
-  // Makes a call, and repeats it if it fails and may be repeated. Sets `was_repeated` (may be null) to true if it
-  // repeats the call: an earlier attempt may then have had an effect.
+  // Makes a call, and repeats it if it fails and may be repeated. After a repetition sets `was_repeated` (may be null)
+  // to true: the earlier attempt may have had an effect although it failed.
   absl::StatusOr<HttpResponse> Call(const S3Call& call, bool* was_repeated = nullptr);
 
   std::string NameOf(const std::string& key) const {
@@ -177,7 +177,7 @@ absl::StatusOr<HttpResponse> S3Store::Call(const S3Call& call, bool* was_repeate
     absl::Status status = response.status();
     bool may_try_again = absl::IsUnavailable(status);
     if (response.ok()) {
-      // The answer to CompleteMultipartUpload has the status 200 even if the store fails after it has sent the status.
+      // The answer to CompleteMultipartUpload (a POST) may have the status 200 and an error in its body.
       const bool may_be_error = response->status >= 300 || call.method == "POST";
       const std::string code = may_be_error ? ErrorCode(response->body) : "";
       if (response->status >= 200 && response->status < 300 && code.empty()) return response;
@@ -205,7 +205,7 @@ class S3Upload final : public ObjectUpload {
   // Aborts the upload. Otherwise the store would keep the parts, and the owner of the bucket would pay for them.
   ~S3Upload() override {
     if (upload_id_.has_value()) {
-      // The caller waits to report an error, perhaps that the store is silent.
+      // Makes few attempts: the caller waits to report an error, and the store may not answer.
       const S3Call abort_call{.method = "DELETE",
                               .key = key_,
                               .query = {{"uploadId", *upload_id_}},
@@ -276,7 +276,8 @@ class S3Upload final : public ObjectUpload {
     absl::Status status =
         store_.Call({.method = "POST", .key = key_, .query = {{"uploadId", *upload_id_}}, .body = body}, &was_repeated)
             .status();
-    // If the answer to the first attempt was lost, the store has completed the upload and no longer knows it.
+    // If the answer to the first attempt was lost, the store has completed the upload and answers NOT_FOUND to a second
+    // attempt. The upload has succeeded if the object is there with the right size.
     if (!absl::IsNotFound(status) || !was_repeated) return status;
     const absl::StatusOr<std::vector<StoredObject>> found = store_.List(key_, 1);
     if (!found.ok()) return found.status();

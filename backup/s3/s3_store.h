@@ -19,9 +19,9 @@ inline constexpr uint64_t kUploadPartBytes = uint64_t{16} << 20;
 inline constexpr uint64_t kMaxUploadParts = 10'000;
 // The maximum number of times that one request is sent, including the first time.
 inline constexpr int kMaxS3Attempts = 7;
-// After this time no further attempt begins. The last attempt may take two minutes, in which the store is silent, so a
-// request takes about four minutes at most. A server ends a snapshot whose reader takes nothing for five minutes. The
-// request fails before that, so that the user sees the error of the store, which is the cause.
+// After this time no further attempt begins. The last attempt may wait two minutes for a silent store, so a request
+// takes about four minutes at most. That is less than the five minutes after which a server ends a snapshot whose
+// reader takes nothing, so the user sees the store's error.
 inline constexpr absl::Duration kMaxS3RetryTime = absl::Minutes(2);
 
 // Returns the size of each part, except for the last one, of an object that has `num_bytes` bytes.

@@ -64,7 +64,7 @@ struct OpenElement {
   std::string text = {};
 };
 
-// Appends the text between two tags to `out`, with its entities decoded. Returns false if one is unknown.
+// Appends the text between two tags to `out`, with its entities decoded. Returns false if an entity is unknown.
 bool AppendText(std::string_view raw, std::string& out) {
   while (!raw.empty()) {
     const size_t begin = std::min(raw.find('&'), raw.size());

@@ -14,15 +14,15 @@
 namespace maxsim::backup {
 
 // An object that is being written. Not thread-safe. Unless Finish has succeeded, the destructor aborts the upload, and
-// ignores errors. If Finish was not called, there is then no object. If Finish failed, there may be one, because the
-// store may have completed the upload before the error.
+// ignores errors. Without a call of Finish, the object does not appear. If Finish failed, the object may exist all the
+// same, because the store may have completed the upload before the error.
 class ObjectUpload {
  public:
   virtual ~ObjectUpload() = default;
   // Takes the next bytes of the object.
   virtual absl::Status Write(std::string_view bytes) = 0;
-  // Makes the object appear. Call it once, after all announced bytes. Returns INTERNAL if the bytes are not as many as
-  // announced.
+  // Makes the object appear. Call it once, after the last Write. Returns INTERNAL if the number of bytes is not the one
+  // that was given to BeginUpload.
   virtual absl::Status Finish() = 0;
 };
 
@@ -43,8 +43,8 @@ class ObjectStore {
   // Writes a small object. It appears complete or not at all, and replaces an object that has the same key.
   virtual absl::Status Put(const std::string& key, std::string_view bytes) = 0;
 
-  // Begins to write an object of exactly `num_bytes`. The store must outlive the result. At most about two parts of a
-  // multipart upload (16 MiB each, or a five-thousandth of the object if that is more) are in memory at a time.
+  // Begins to write an object of exactly `num_bytes`. The store must outlive the result. At most about two parts are in
+  // memory at a time; a part has 16 MiB, or a ten-thousandth of the object if that is more.
   virtual absl::StatusOr<std::unique_ptr<ObjectUpload>> BeginUpload(const std::string& key, uint64_t num_bytes) = 0;
 
   // Returns `max_bytes` bytes of the object from `offset` on, or fewer if the object ends before: "" if it ends at or

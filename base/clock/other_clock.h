@@ -15,8 +15,8 @@ namespace maxsim {
 // Not thread-safe. `now` and `local` are times of MonotonicNow().
 class OtherClock {
  public:
-  // A newer message replaces an older one only if it took less time, or if the older one has this age. So the clocks
-  // may run apart for this time; at 500 parts per million, which NTP allows, that is 5 ms.
+  // An observation is replaced by a later one only if the later message travelled faster, or if the earlier one is this
+  // old. Within this time the clocks drift apart by at most 5 ms, at the 500 parts per million that NTP allows.
   static constexpr absl::Duration kMaxAge = absl::Seconds(10);
 
   // Records that the other clock showed `told` at some moment before `now`.
