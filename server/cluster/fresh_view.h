@@ -1,5 +1,5 @@
-// Repeats a call with a fresh view if the router's view is out of date: servers have other generations or slots than it
-// says. Internal to the services of a router.
+// Repeats a call if the router's view (what its servers last reported) is out of date, because servers have other
+// generations or slots by now. The view is renewed first. Internal to the services of a router.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,8 @@ inline bool MayAskAgain(int num_attempts, const service::CallContext& context) {
   return num_attempts < kMaxAttempts && MonotonicNow() < context.deadline;
 }
 
-// Polls all replicas, and then calls `ask` with the fresh view on another thread (Membership::RefreshThen). If memory
-// runs out, `ask` ends early: the call that it owns must then answer in its destructor, as service::Call does.
+// Polls all replicas, and then calls `ask` on another thread (Membership::RefreshThen). If `ask` runs out of memory,
+// the error is ignored: the call that `ask` owns must then answer in its destructor, as service::Call does.
 template <typename Ask>
 void AskWithFreshView(Membership& membership, Ask ask) {
   membership.RefreshThen([ask = std::move(ask)] {

@@ -179,13 +179,13 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::
   return has_done || before.ok() ? InfoOf(request.name()) : before;
 }
 
-// Removes the settings even if the client does not ask for it: the collection is unloaded from all servers, so none may
-// create it again. A collection that is not live has no settings, and can be unloaded while NATS is away.
+// Also removes the settings that the servers share in NATS, even if the client does not ask for it: otherwise a server
+// would create the collection again. A collection that is not live has no settings, and is unloaded without NATS.
 absl::Status RouterCollections::Unload(const std::string& name, bool remove_settings,
                                        const service::ChangeContext& context) {
   const std::shared_ptr<const View> view = membership_->view();
   const auto known = view->collections().find(name);
-  // Without a server that reports the collection, `info` has no dimension, and may lack `live`.
+  // If no server reports the collection now, `info` has no dimension, and may lack `live` although it is live.
   const bool is_fixed =
       known != view->collections().end() && known->second->info.dim() > 0 && !known->second->info.has_live();
   v1::UnloadCollectionRequest request;
@@ -237,8 +237,8 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
       return absl::OkStatus();
     }
     const absl::Status error = OfServer(replica, *one.group, response.status());
-    // A group without slots need not have the collection. But if a server of it has the collection, NOT_FOUND means
-    // that files are missing.
+    // A server that does not report the collection need not have it, because its group may own no slots. But if the
+    // server reports it, NOT_FOUND means that files are missing.
     if (absl::IsNotFound(error) && ReportAbout(name, replica.info().get()) == nullptr) {
       without.Update(error);
       return absl::OkStatus();
@@ -250,7 +250,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
                {{"name", name}, {"replica", replica.target()}, {"error", std::string(response.status().message())}});
     return absl::OkStatus();
   };
-  // Calls `wants` for each group as long as it returns true, and reloads a replica each time.
+  // For each group, reloads one replica after another as long as `wants` returns true for the group.
   const auto reload_while = [&](const std::function<bool(const Reloading&)>& wants) {
     for (Reloading& one : groups) {
       while (one.has_more() && wants(one)) {

@@ -16,9 +16,9 @@
 
 namespace maxsim::cluster {
 
-// The class is thread-safe. If a change fails on a server, it ends there: the servers before it keep the change, and
-// the error names the server. The change may be repeated, because a server that has already made it counts as done. (A
-// snapshot cannot be repeated, since its folder exists after the first try.)
+// The class is thread-safe. If a change fails on one server, the servers after it are not asked, the servers before it
+// keep the change, and the error names the server that failed. The change may be repeated, because a server that has
+// already made it counts as done. (A snapshot cannot be repeated, since its folder exists after the first try.)
 class RouterCollections : public service::CollectionApi {
  public:
   // Both must outlive the object. Once `shutdown` is stopped, every change ends.
@@ -53,8 +53,8 @@ class RouterCollections : public service::CollectionApi {
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
                                              const service::ChangeContext& context) override;
 
-  // Sets the layout by one server that follows the collection's stream; it is the same on all. Returns INVALID_ARGUMENT
-  // about the owner's group if this router does not know the group.
+  // Sets the layout (which group owns which slots) at one server that follows the collection's stream. It then reaches
+  // all servers. Returns INVALID_ARGUMENT if an owner is a group that this router does not know.
   absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest& request,
                                            const service::ChangeContext& context) override;
   // A router has no collections of its own, so these return FAILED_PRECONDITION.
@@ -66,13 +66,13 @@ class RouterCollections : public service::CollectionApi {
   std::vector<v1::CollectionInfo> List() const override;
 
  private:
-  // Calls a method of all servers, one after the other, until one fails, and passes each answer to `seen`. A server
-  // that answers with the error `done_before` (kOk: there is no such error) has already made the change, and counts as
-  // a success; but if all servers answer so, returns that error.
+  // Calls a method of all servers, one after the other, until one fails, and passes each answer to `seen`. The error
+  // `done_before` means that a server had made the change already, and counts as a success. But if all servers return
+  // this error, OnAll returns it. With kOk there is no such error.
   template <typename Request, typename Response>
   absl::Status OnAll(Rpc<Request, Response> rpc, const Request& request, const service::ChangeContext& context,
                      absl::StatusCode done_before, const std::function<void(const Response&)>& seen);
-  // Does the same with the servers of one group. Returns the error `done_before` if one of them answered so. Sets
+  // Calls the servers of one group as OnAll does. Returns the error `done_before` if one of them returned it. Sets
   // `has_done` if one of them made the change; otherwise leaves it as it is.
   template <typename Request, typename Response>
   absl::Status OnGroup(const Group& group, Rpc<Request, Response> rpc, const Request& request,

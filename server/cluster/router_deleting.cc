@@ -72,7 +72,8 @@ absl::Status MatchingDeleteErrorOf(const DeleteAnswers& answers, const std::vect
   return WithNumDeleted(std::move(status), num_deleted);
 }
 
-// Returns whether groups failed, all of them because none of their replicas holds the slots of its part any more.
+// Returns true if groups failed, and all of these failed because no replica holds the slots any more that they were
+// asked about.
 bool FailedForSlotsOnly(const DeleteAnswers& answers) {
   bool has_failed = false;
   for (const absl::StatusOr<v1::DeleteResponse>& answer : answers) {
@@ -129,7 +130,8 @@ void RouterDocuments::AskToDelete(const std::shared_ptr<Deleting>& deleting) {
     sent.one_log = collection.has_one_log();
     for (const CollectionView::Part& part : collection.parts) {
       auto of_part = std::make_shared<v1::DeleteRequest>(request);
-      // An earlier attempt may have deleted documents by another replica, which must not be found again.
+      // An earlier attempt may have deleted documents at another replica. min_sequence keeps this one from finding them
+      // again.
       if (sent.one_log) of_part->set_min_sequence(std::max(request.min_sequence(), deleting->sequence));
       RestrictToSlots(part, *of_part);
       sent.Add(part, {}, std::move(of_part));
@@ -140,7 +142,7 @@ void RouterDocuments::AskToDelete(const std::shared_ptr<Deleting>& deleting) {
     deleting->place = nullptr;
     return call.Finish(WithNumDeleted(status, deleting->num_deleted));
   }
-  // If the client goes away, a group that still looks for documents stops. One that writes already goes on.
+  // If the client goes away, a group that still looks for documents stops. A group that already deletes them goes on.
   const absl::Time deadline = DeadlineOf(call.context);
   const GroupCallOptions options{.deadline = deadline,
                                  .may_hedge = false,

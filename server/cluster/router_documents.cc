@@ -26,9 +26,9 @@
 namespace maxsim::cluster {
 namespace {
 
-// Returns the first error of a write to several groups, or OK if there is none. The error names indices of the
-// client's request, and says which groups have carried out their part of the write. A tenant must not learn the names
-// of groups, so for `is_tenant` it says only whether any group has done so.
+// Returns the first error of a write to several groups, or OK if there is none. Indices in the error are those of the
+// client's request. The error says which groups have carried out their part of the write. A tenant must not learn the
+// names of groups, so with `is_tenant` it only says whether any group has.
 template <typename Response>
 absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const std::vector<std::string>& groups,
                      const std::vector<Positions>& positions, bool is_tenant) {

@@ -71,9 +71,9 @@ class RouterDocuments : public service::DocumentApiBase {
   // Sends a delete with a filter to all groups: each finds and deletes its own documents.
   void DeleteMatching(const v1::DeleteRequest& request, std::shared_ptr<service::Call<v1::DeleteResponse>> call);
   void AskToDelete(const std::shared_ptr<Deleting>& deleting);
-  // If groups failed only because they do not hold the slots of their parts any more, counts what the others did, and
-  // asks all groups again with a fresh view. Returns false, and does nothing, if groups failed for other reasons or not
-  // at all, if this was the last attempt, or if the deadline has passed.
+  // If groups failed only because they no longer hold the slots that they were asked about, adds up what the other
+  // groups did, and asks all groups again with a fresh view. Returns false, and does nothing, if groups failed for
+  // other reasons or not at all, if this was the last attempt, or if the deadline has passed.
   bool DeleteAgain(const std::shared_ptr<Deleting>& deleting,
                    const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers);
   absl::Time DeadlineOf(const service::CallContext& context) const;

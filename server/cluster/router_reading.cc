@@ -56,7 +56,7 @@ absl::Status CheckLimit(const v1::CountRequest&) { return absl::OkStatus(); }
 absl::Status CheckLimit(const v1::FacetsRequest& request) { return service::CheckFacetsLimit(request.limit()); }
 absl::Status CheckLimit(const v1::ScrollRequest& request) { return service::CheckScrollLimit(request.limit()); }
 
-// Check a request, and add to `sent` one request for each part that may have documents for the answer.
+// Check a request, and add to `sent` one request for each group that may have documents for the answer.
 absl::Status Partition(const v1::GetRequest& request, const CollectionView& collection,
                        const service::RequestLimits& limits, DealtCall<v1::GetRequest>& sent) {
   const auto fill = [&](v1::GetRequest& of_part) {
@@ -112,8 +112,8 @@ AnswerCheck<v1::GetResponse> CheckOf(std::shared_ptr<const v1::GetRequest> of_pa
 }
 
 // Return the client's error for the error of request `idx` to a group. If the group is lost, the error names the group.
-// A tenant must not learn the name. The gate removes it from most errors, but keeps errors about unknown ids as they
-// are. So Get adds no name if the call is a tenant's.
+// A tenant must not learn the name. The gate in front of the router removes it from most errors, but may pass on the
+// errors of a Get unchanged. So Get adds no name if the call is a tenant's.
 absl::Status ReadErrorOf(const v1::GetRequest&, const DealtCall<v1::GetRequest>& sent, size_t idx,
                          const absl::Status& status, bool is_tenant) {
   const std::string& group = sent.groups[idx];
@@ -185,7 +185,7 @@ absl::StatusOr<v1::GetResponse> Merge(const v1::GetRequest& request, const Colle
 
 template <typename Request, typename Response>
 struct RouterDocuments::Reading {
-  // Whether the call looks at all documents that match. Only a few such calls run at the same time.
+  // Whether the call looks at all documents that match. Such calls are limited to kMaxRouterPasses at the same time.
   static constexpr bool kIsPass =
       std::is_same_v<Request, v1::FacetsRequest> || std::is_same_v<Request, v1::ScrollRequest>;
 

@@ -135,7 +135,7 @@ void RouterScorer::Charge(service::RerankCall& call,
   for (const absl::StatusOr<v1::RerankResponse>& answer : answers) {
     if (answer.ok()) num_pairs = SaturatingAdd(num_pairs, answer->token_pairs());
   }
-  // A group that reports a wrong number must not empty a tenant's bucket for years.
+  // Limits the charge: a wrong number from a group must not use up a tenant's quota for years.
   call.Charge(std::min(num_pairs, deps_.limits.max_request_work), /*is_certain=*/true).IgnoreError();
 }
 
@@ -258,7 +258,7 @@ Rejection RouterScorer::RejectionOf(const absl::Status& status) const {
 }
 
 bool RouterScorer::IsServed(const std::string& collection) const {
-  // Not Find: while a group is silent, that does not say NOT_FOUND for names that no server has.
+  // Does not call Find: while a group does not answer, Find returns UNAVAILABLE even for a name that no server has.
   return deps_.membership->view()->collections().contains(collection);
 }
 

@@ -45,10 +45,9 @@ class RouterScorer : public service::Scorer {
  private:
   struct Scoring;
   void Ask(std::shared_ptr<Scoring> scoring);
-  // Returns whether a retry with a fresh view may succeed although a group is lost (none of the replicas that were
-  // asked answers). It may if the group has other replicas, with another generation, which the fresh view may choose
-  // for all groups. It also may if the group was asked to score inline documents, because any other group can score
-  // them.
+  // Returns whether a retry with a fresh view may succeed although a group is lost (no replica that was asked answers).
+  // It may if the group has other replicas, with another generation: the fresh view may choose that generation for all
+  // groups. It also may if the lost group was asked to score inline documents, because any other group can score them.
   static bool OthersMayAnswer(const Scoring& scoring, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   // Refreshes the view and asks all groups again. Returns false, and does nothing, if this was the last attempt, if the
   // deadline has passed, or if the client named a generation.
@@ -56,9 +55,9 @@ class RouterScorer : public service::Scorer {
   // Charges the call for what the groups have scored.
   void Charge(service::RerankCall& call, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) const;
   void Gather(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
-  // If results are grouped by a field, asks the servers again for members of result groups that their first answers
-  // may lack (group_members.h). Returns false if no member can be missing. Otherwise moves from `answers`, and finishes
-  // the call later.
+  // With group_by, asks the servers again for documents of result groups that their first answers may lack
+  // (group_members.h). Returns false if no document can be missing. Otherwise moves from `answers`, and finishes the
+  // call later.
   bool AskForMembers(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   void Finish(Scoring& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
   // An explain call and the state of its current attempt.

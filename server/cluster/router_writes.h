@@ -24,13 +24,13 @@
 
 namespace maxsim::cluster {
 
-// The longest time in which a write may begin at a replica. It is longer than a write that succeeds normally takes:
+// A replica that has not begun a write after this time must not begin it. A write that succeeds is normally faster:
 // with the default values of live.max_queue_time and nats.timeout, a replica gives up after 10 s.
 inline constexpr absl::Duration kMaxWriteTime = absl::Seconds(10);
 
 // Returns whether a tenant made the call. If so, the router must not name groups in errors about the request, such as
-// INVALID_ARGUMENT and NOT_FOUND: the gate in front of the router (server/service/tenant_gate) keeps their messages. It
-// replaces the messages of other errors, such as UNAVAILABLE.
+// INVALID_ARGUMENT and NOT_FOUND: the gate in front of the router (server/service/tenant_gate) passes on their
+// messages. The gate replaces the messages of other errors, such as UNAVAILABLE.
 template <typename Response>
 bool IsOfTenant(const service::Call<Response>& call) {
   return call.context.caller.tenant() != nullptr;
@@ -39,7 +39,7 @@ bool IsOfTenant(const service::Call<Response>& call) {
 // Returns until when a write with this deadline may begin. Times are of MonotonicNow().
 inline absl::Time ExpiryOf(absl::Time deadline) { return std::min(deadline, MonotonicNow() + kMaxWriteTime); }
 
-// Returns one check per request. It calls `check` with that request and its answer.
+// Returns one check per request, which calls `check` with this request and the answer to it.
 template <typename Response, typename Request, typename Check>
 std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<const Request>>& requests, Check check) {
   std::vector<AnswerCheck<Response>> checks;
@@ -73,8 +73,7 @@ GroupOutcomes OutcomesOf(const std::vector<absl::StatusOr<Response>>& answers, c
 
 // Returns the error of the whole write, made from the first error of its parts (WriteErrorOf). Appends to the message:
 // `where`, the groups that failed; whether the failed part may have been carried out; and `done`, what the other groups
-// did. If `may_have_written`, drops a reason that says that nothing was written (IsSafeToRepeat): it may hold only for
-// this part.
+// did. If `may_have_written`, drops the reason NOTHING_WRITTEN (IsSafeToRepeat), which only holds for one part.
 inline absl::Status ErrorOfWhole(const absl::Status& first, std::string_view where, std::string_view done,
                                  bool may_have_written) {
   const std::string_view maybe = absl::IsInternal(first) ? "; it may have been carried out" : "";
@@ -83,8 +82,8 @@ inline absl::Status ErrorOfWhole(const absl::Status& first, std::string_view whe
   return status;
 }
 
-// Polls all replicas, without waiting for it, if an answer says that the router's view is out of date (IsOtherView). A
-// client that repeats its call some milliseconds later then meets a fresh view.
+// If an answer says that the router's view is out of date (IsOtherView), starts a poll of all replicas, and does not
+// wait for it. A client that repeats its call some milliseconds later then meets a fresh view.
 template <typename Response>
 void RefreshAfter(const std::vector<absl::StatusOr<Response>>& answers, Membership& membership) {
   if (NeedFreshView(answers)) membership.RefreshThen([] {});

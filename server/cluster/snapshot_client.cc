@@ -23,7 +23,7 @@ namespace {
 constexpr absl::Duration kPingInterval = absl::Seconds(20);
 constexpr absl::Duration kPingTimeout = absl::Seconds(10);
 
-// A server answers GetInfo within milliseconds, so one that takes longer does not answer.
+// A server answers GetInfo within milliseconds. After this time it counts as one that does not answer.
 constexpr absl::Duration kInfoTimeout = absl::Seconds(3);
 
 constexpr absl::Duration kStopPoll = absl::Milliseconds(50);

@@ -26,8 +26,8 @@ namespace maxsim::cluster {
 // The deadline of a call. It is long because loading a large collection takes minutes.
 inline constexpr absl::Duration kAdminTimeout = absl::Hours(2);
 
-// A call ends with UNAVAILABLE once its server could not be reached for this long. Without this, a server whose machine
-// is gone would hold it for kAdminTimeout.
+// A call ends with UNAVAILABLE once its server could not be reached for this long. Otherwise a server whose machine is
+// gone would block the caller for kAdminTimeout.
 inline constexpr absl::Duration kAdminPatience = absl::Seconds(30);
 
 // Calls a method of a server and blocks until it answers. If the context's `stop` (must not be null) is stopped,

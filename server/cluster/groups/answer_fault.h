@@ -20,7 +20,7 @@ struct AnswerFault {
 };
 
 // Checks an answer; returns nullopt if it is right. Several attempts of one call may run the check at the same time,
-// even after the call has ended, so it must own the data that it reads. It may throw std::bad_alloc.
+// even after the call has ended, so the check must own the data that it reads. It may throw std::bad_alloc.
 template <typename Response>
 using AnswerCheck = std::function<std::optional<AnswerFault>(const Response& answer)>;
 

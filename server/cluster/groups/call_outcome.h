@@ -10,8 +10,8 @@ namespace maxsim::cluster {
 // that the request must see, or is not connected to the stream that takes its writes.
 bool IsFault(const absl::Status& status);
 
-// Returns whether another replica may answer a call that ended with this error: UNAVAILABLE, RESOURCE_EXHAUSTED with
-// RetryInfo, a fault of the server, CANCELLED by the server, or a generation or slots that the server does not have.
+// Returns whether it is worth asking another replica after this error: UNAVAILABLE, RESOURCE_EXHAUSTED with RetryInfo,
+// a fault of the server, CANCELLED by the server, or a generation or slots that the server does not have.
 bool MayAskAnother(const absl::Status& status);
 
 // Returns whether a write that ended with this error has certainly written nothing: the server said so, or does not
@@ -22,21 +22,20 @@ bool IsSafeToRepeat(const absl::Status& status);
 bool IsOtherGeneration(const absl::Status& status);
 
 // Returns whether an error says that the replica does not hold all slots to which the router has restricted the
-// request. False if the client's own filter names slots that the replica does not hold: no other view helps then.
+// request. Returns false if the client's own filter names slots that the replica does not hold: a new poll does not
+// help.
 bool IsOtherSlots(const absl::Status& status);
 
-// Returns whether an error says that the replica does not serve the collection. The router took it for one that does,
-// so the collection has been unloaded since, for example from a group that no longer owns slots.
+// Returns whether an error says that the replica does not serve the collection. The router's view says that it does, so
+// the collection has been unloaded since, for example from a group that no longer owns slots.
 bool IsNotServed(const absl::Status& status);
 
-// Returns whether an error says that the replica has changed since the router last asked what it has:
-// IsOtherGeneration, IsOtherSlots or IsNotServed. If all replicas of a group say so, a call may succeed with a fresh
-// view.
+// Returns whether an error says that the replica has changed since the router last polled it: IsOtherGeneration,
+// IsOtherSlots or IsNotServed. If all replicas of a group return such errors, the call may succeed after a new poll.
 bool IsOtherView(const absl::Status& status);
 
-// Returns the error of a write as its client gets it. A client knows of no slots and groups, so for
-// IsOtherSlots and IsNotServed that is UNAVAILABLE with the mark that nothing was written. Other errors stay as they
-// are.
+// Returns the error of a write as its client gets it. Clients know nothing of slots and groups, so IsOtherSlots and
+// IsNotServed become UNAVAILABLE with the reason NOTHING_WRITTEN. Other errors stay as they are.
 absl::Status WriteErrorOf(const absl::Status& status);
 
 // Returns whether a write that ended with this error may still be carried out later. True if the connection was lost:

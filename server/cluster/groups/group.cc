@@ -8,8 +8,9 @@
 namespace maxsim::cluster {
 namespace {
 
-// Returns the calls in flight of a replica, as they count for a router of `own_zone`. For a replica of another zone the
-// new call counts too, or else kOtherZoneCost would not matter for a replica without calls.
+// Returns the number by which a router of `own_zone` compares replicas: a replica's calls in flight, times
+// kOtherZoneCost for another zone. There the new call counts too: otherwise the factor would not matter for a replica
+// without calls.
 int64_t CountedCalls(const Replica& replica, ZoneId own_zone) {
   const int64_t calls = replica.calls_in_flight();
   return own_zone == kNoZone || replica.zone_id() == own_zone ? calls : kOtherZoneCost * (calls + 1);

@@ -20,10 +20,10 @@ namespace maxsim::cluster {
 using Replicas = std::vector<std::shared_ptr<Replica>>;
 
 // A replica outside the router's zone gets a call only if every suitable replica in the zone has at least this many
-// times as many calls in flight as the replica outside would have with the call. Calls in flight are rate times answer
-// time, so this rule covers a zone that is overloaded and one that is slow. If there are as many replicas outside, and
-// the zone answers s times slower, a busy router sends 8 / (8 + s) of its calls to the zone: 89 % if the zone is as
-// fast as the others, half if it is 8 times slower. At most 8 calls in flight per replica of the zone all stay in it.
+// times as many calls in flight; the new call counts for the replica outside. So calls leave a zone that is overloaded
+// or slow. Example: if half of the replicas are outside, and the zone answers s times slower, a busy router sends
+// 8 / (8 + s) of its calls to the zone: 89 % if the zone is as fast as the others, half if it is 8 times slower. Up to
+// 8 calls in flight per replica of the zone, all calls stay in it.
 inline constexpr int kOtherZoneCost = 8;
 
 // Chooses the replica to ask among those that are not in `tried`. Prefers, in this order, one that is not ejected,
@@ -84,8 +84,8 @@ class Group {
 };
 
 // Returns the groups that the loss of one zone takes away, with the name of that zone: groups of at least two replicas
-// that are all in one zone. Returns nothing if the replicas of all groups name fewer than two zones, since a copy could
-// not be anywhere else then. A group with a replica whose zone is unknown is not returned.
+// that are all in one zone. A group with a replica whose zone is unknown is not returned. Returns nothing if the
+// replicas of all groups name fewer than two zones, because then a replica could not be anywhere else.
 std::map<const Group*, std::string> GroupsInOneZone(const std::vector<std::shared_ptr<Group>>& groups);
 
 }  // namespace maxsim::cluster

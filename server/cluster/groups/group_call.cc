@@ -28,8 +28,8 @@ constexpr int kSilencePercentiles = 10;
 constexpr absl::Duration kMinSilence = absl::Milliseconds(100);
 constexpr absl::Duration kMaxSilence = absl::Seconds(5);
 
-// A read ends with UNAVAILABLE after this time, or after the silence above if that is shorter, if none of the replicas
-// that have it can be reached. In the meantime an answer that was already on its way may still arrive.
+// If none of the replicas to which a read was sent can be reached, the read ends with UNAVAILABLE after this time, or
+// after Silence() if that is shorter. Until then an answer that was under way may still arrive.
 constexpr absl::Duration kLostPatience = absl::Seconds(1);
 
 // How often a slow call is checked (GroupCall::Look).
@@ -203,7 +203,8 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     return replica.health().is_ejected(now) || replica.is_silent(now) || !replica.poll_status().ok();
   }
 
-  // Returns whether a replica that does not have the call yet answers polls, and calls if it has any.
+  // Returns whether a replica that was not asked yet is well: it answers polls, is not full, and answers calls if it
+  // has any.
   bool AnotherIsWell(absl::Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (const std::shared_ptr<Replica>& replica : target_.replicas) {
       bool has_call = false;
@@ -216,17 +217,17 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     return false;
   }
 
-  // Sends the call to one more replica if each replica that has it and has not answered is suspect, or the first one
-  // answers no calls while another is well. Such a second call takes nothing from the budget for hedges, because the
-  // first one may never be answered. Also sends it to one more replica if the call may hedge and the budget allows it.
+  // Sends the call to one more replica if each replica that has it and has not answered is suspect, or if the first one
+  // has stalled while another is well. This takes nothing from the budget for hedges, because the first replica may
+  // never answer. Also sends it to one more replica if the call may hedge and the budget allows it.
   void AskAnotherIfDue(absl::Time now) {
     bool nobody_answers = true;
     {
       const MutexLock lock(&mutex_);
       if (num_in_flight_ == 0) return;  // OnEnd is about to ask another one.
       if (attempts_.size() == target_.replicas.size()) return;
-      // Only once per call, so that a group of slow replicas gets no call more than twice for this reason. A call that
-      // may not hedge takes as long as its request is large, so a long wait says nothing.
+      // Leaves a stalled replica only once per call, so that a group of slow replicas gets a call at most twice for
+      // this reason. Does not leave it if the call may not hedge: such calls may be large, so a long wait says nothing.
       const bool may_leave = options_.may_hedge && attempts_.size() == 1 && AnotherIsWell(now);
       for (const Attempt& attempt : attempts_) {
         if (attempt.ended || IsSuspect(*attempt.replica, now)) continue;
@@ -287,9 +288,8 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     });
   }
 
-  // Ends a write that a lost replica may still carry out, but only once it cannot: once the write has expired, or
-  // another process has taken the replica's place. A replica without a clock knows of no expiry, so waiting would not
-  // help.
+  // Ends a write that a lost replica may still carry out, but only once that is impossible: the write has expired, or
+  // the replica was restarted. Ends it at once if the replica has told no clock: then the write cannot expire.
   void FinishOnceExpired(const absl::Status& status, int number, const std::shared_ptr<Replica>& replica,
                          uint64_t clock_id) {
     const absl::Time now = MonotonicNow();

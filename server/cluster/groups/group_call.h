@@ -54,8 +54,9 @@ struct GroupCallOptions {
   // writes: a write whose answer is lost may have been carried out, so it is repeated only after an error that shows
   // that nothing was written (IsSafeToRepeat).
   bool may_repeat = true;
-  // For writes: no replica begins the write after this time of MonotonicNow(), even if the call reaches it later. If a
-  // replica is lost that has the write, the call ends only then, so that the write does not happen after its error.
+  // For writes: no replica begins the write after this time of MonotonicNow(), even if the call reaches it later. If
+  // the connection to a replica that may have the write is lost, the call ends only at this time. So a write never
+  // happens after its client got an error.
   absl::Time expires = absl::InfiniteFuture();
   // If true, a replica that refuses this call because it is full gets no calls of any kind for a while. True only for
   // Rerank. Other calls do not wait in the replica's queue but have limits of their own, so a replica that refuses

@@ -1,4 +1,4 @@
-// Collects what the servers of each group last reported about one collection, and chooses the reports that a view uses.
+// Collects what the servers of each group last reported about one collection, and chooses the reports for a view.
 #pragma once
 
 #include <algorithm>
@@ -48,10 +48,11 @@ using Reasons = std::map<const Replica*, std::string>;
 // Returns the reports of the groups that have said something about the collection.
 std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups, std::string_view name);
 
-// Returns the layout with the highest revision of those that the servers report and the one that the router used before
-// (`before` may be null); one with revision 0 if there is none. So a router never goes back to an older layout.
-// Does not believe servers that report another shape of the collection than the router knows. The owners' numbers of
-// documents are the newest that are known. Every layout must be one without a LayoutFault.
+// Returns the newest (highest revision) of the layouts that the servers report and the layout in `before`, the router's
+// previous view (may be null). So a router never goes back to an older layout. Returns one with revision 0 if there is
+// none, or if the collection is no longer live. Ignores the layouts of servers that report another shape of the
+// collection than `before`. The owners' numbers of documents are the newest that are known. Every layout must be valid
+// (LayoutFault).
 v1::SlotLayout ChooseLayout(const std::vector<GroupSaid>& groups, const CollectionView* before);
 
 // Moves the replicas that do not hold all slots which the layout gives their group to GroupSaid::others, and adds why
@@ -65,8 +66,8 @@ void DropSilent(std::vector<GroupSaid>& groups);
 // several are equally common.
 uint64_t ChooseGeneration(const std::vector<GroupSaid>& groups);
 
-// Returns whether two servers have different builds of a generation, given their fingerprints. Earlier servers report
-// no fingerprint.
+// Returns whether two servers have different builds of a generation, given their fingerprints. Returns false if one is
+// empty, because older versions of the server report none.
 bool IsOtherBuild(const std::string& one, const std::string& other);
 // Returns the message about two servers of a group that have different builds.
 std::string OtherBuild(const std::string& name, const Group& group, uint64_t generation, const std::string& fingerprint,
@@ -80,7 +81,8 @@ std::string OtherBuild(const std::string& name, const Group& group, uint64_t gen
 absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t generation, const v1::SlotLayout& layout,
                                     std::vector<GroupSaid>& groups, Reasons& reasons);
 
-// Removes the replicas whose lag exceeds the limits of `lags`, and adds why to `reasons`. View::Of says which stay.
+// Removes the replicas whose lag exceeds the limits of `lags`, and adds why to `reasons`. If all replicas of a group
+// exceed them, keeps those with the highest sequence.
 void LeaveOutLagging(const LagTracker& lags, const std::string& name, std::vector<GroupSaid>& groups, Reasons& reasons);
 
 // Returns the report that gives the collection its shape: one of a group that owns slots if there is one, and of the

@@ -40,17 +40,17 @@ class GroupsWatcher {
  public:
   // Returns the groups, or why they cannot be read.
   using Read = std::function<absl::StatusOr<std::vector<GroupOptions>>()>;
-  // Starts the first round, which reads the list and looks up its names, and starts another `interval` after each
-  // round. `read` and `resolve` may still run after the watcher is destroyed, so they must own what they use. `changed`
-  // is called after each round, on the watcher's thread, but never after destruction; it must not call the watcher.
+  // Starts a thread that reads the list and looks up its names, and does so again `interval` after each round. `read`
+  // and `resolve` may still run after the watcher is destroyed, so they must own what they use. `changed` is called
+  // after each round, on the watcher's thread, but never after destruction. It must not call the watcher.
   GroupsWatcher(Read read, Resolve resolve, absl::Duration interval, std::function<void()> changed);
   // Does not wait for a look-up in progress: the thread ends once the name server answers, and the result is dropped.
   ~GroupsWatcher();
   GroupsWatcher(const GroupsWatcher&) = delete;
   GroupsWatcher& operator=(const GroupsWatcher&) = delete;
 
-  // Returns the newest list, or why it could not be read; nullopt if nothing was read since the last call. If the
-  // newest round failed to read the list or to look up a name, uses the result of an earlier round since the last call,
+  // Returns the newest list, or why it could not be read; nullopt if no round has ended since the last call of Take. If
+  // the newest round failed to read the list or to look up a name, uses the result of an earlier round since that call,
   // if there is one.
   std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> Take();
 

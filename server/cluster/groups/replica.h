@@ -96,7 +96,8 @@ class Replica {
 
   // The replica's last answer to a poll; null before the first one. It is kept when the replica stops answering.
   std::shared_ptr<const v1::GetInfoResponse> info() const;
-  // The zone of the replica's last answer to a poll: its name, or "", and its id, or kNoZone. The id takes no lock.
+  // The zone that the replica named in its last answer to a poll. If it named none, zone() is "" and zone_id() is
+  // kNoZone. zone_id() takes no lock.
   std::string zone() const;
   ZoneId zone_id() const { return zone_id_.load(std::memory_order_relaxed); }
   // Records that the replica told the time on its clock, in an answer that arrived at `now`.

@@ -50,8 +50,8 @@ struct CollectionView {
   std::array<int16_t, collection::kNumSlots> part_of_slot{};  // index in `parts`
   // OK, or why the collection cannot be served: groups contradict each other, or no group holds some slot.
   absl::Status status;
-  // The groups that cannot answer now, because none of their replicas answers, or has the generation. Answers lack
-  // their documents. Empty if `status` is not OK.
+  // The groups that cannot answer now: none of their replicas that have the generation answers. Answers to clients lack
+  // the documents of these groups. Empty if `status` is not OK.
   std::vector<std::string> missing_groups = {};
   // Why a replica gets no requests although it answers polls: it contradicts the other replicas of its group, lags too
   // far behind the stream, or does not hold all slots of its group.
@@ -78,9 +78,9 @@ bool IsLoaded(const Replica& replica, const v1::GetInfoResponse* info);
 class View {
  public:
   // Makes a view from the replicas' last answers. If a group reports nothing about a collection that other groups have,
-  // takes the group's part from `before` (may be null), because its servers are probably starting or not reachable.
-  // Leaves out each replica whose lag exceeds the limits of `lags`. If this applies to all replicas of a group, keeps
-  // those with the highest sequence. If `lags` is null, no lag is too long.
+  // takes the group's part from `before`, the previous view (may be null), because its servers are probably starting or
+  // not reachable. Leaves out each replica whose lag exceeds the limits of `lags`. If this applies to all replicas of a
+  // group, keeps those with the highest sequence. If `lags` is null, no lag is too long.
   //
   // If a server reports a layout of a collection, or `before` has one, the newest of them decides which group has which
   // part (ChooseLayout in group_reports.h). A group that owns no slots has no part. A group that owns slots always has

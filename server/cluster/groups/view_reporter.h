@@ -20,9 +20,9 @@ class ViewReporter {
   explicit ViewReporter(ClusterMetrics* metrics) : metrics_(metrics) {}
 
   // Sets the gauges of collections, groups, replicas and calls, and removes those of collections and groups that are
-  // gone. Logs a line for each collection that answers lack documents of or that cannot be served, for each replica
-  // that is left out, and for each group that the loss of one zone would take away (GroupsInOneZone), once that has
-  // lasted for kPatience, and another line when it is over. `now` is a time of MonotonicNow().
+  // gone. Logs a line for each problem that has lasted for kPatience, and another line when it is over. Problems are: a
+  // collection that cannot be served, or whose answers lack documents; a replica that is left out; and a group that the
+  // loss of one zone would take away (GroupsInOneZone). `now` is a time of MonotonicNow().
   void Report(const View& view, absl::Time now);
 
  private:
@@ -37,8 +37,8 @@ class ViewReporter {
   void ReportZones(const View& view, absl::Time now);
 
   ClusterMetrics* const metrics_;
-  // By collection; by group, replica and collection; or by "zone" and group. There is a space between two of these, and
-  // names have none.
+  // The keys are a collection; a group, replica and collection; or "zone" and a group. Spaces separate the names, which
+  // have none themselves.
   std::map<std::string, Problem> problems_;  // of the last report
   std::map<std::string, Problem> still_;     // of the report in progress
 };

@@ -85,7 +85,7 @@ void View::SetReports(const LagTracker* lags) {
           report.set_lag_writes(lag.writes);
           report.set_lag_seconds(absl::ToDoubleSeconds(lag.time));
         }
-        // A collection that the replica has reported since this view was begun is not in it.
+        // The replica may have reported a collection only after this view was made. The view does not have it then.
         const auto found = collections_.find(collection.name());
         if (found == collections_.end()) continue;
         const auto reason = found->second->left_out.find(replica.get());

@@ -30,7 +30,7 @@ struct Lag {
 // MonotonicNow().
 class SequenceHistory {
  public:
-  // Remembers at least `length`. Times are exact to a 1024th of it, and never too early.
+  // Remembers at least the last `length`. A time may be too late by up to a 1024th of `length`, but is never too early.
   explicit SequenceHistory(absl::Duration length) : length_(length) {}
 
   // Notes that a server has reached `sequence` at `now`. Times must not go back.
@@ -57,7 +57,8 @@ class LagTracker {
 
   void Note(const std::string& collection, uint64_t sequence, absl::Time now);
   Lag LagOf(std::string_view collection, uint64_t sequence, uint64_t own_writes, absl::Time asked) const;
-  // Returns "" if the lag is within the bounds. Otherwise says by how much it is not, and which key sets the bound.
+  // Returns "" if the lag is within the bounds. Otherwise returns a text with the lag, the bound and the key that sets
+  // it.
   std::string Excess(const Lag& lag) const;
 
  private:

@@ -19,7 +19,8 @@ class LatencyWindow {
 
   void Add(absl::Duration duration);
 
-  // Recomputes the percentile. If `now` is in a new interval, drops the values of the interval before the previous one.
+  // Recomputes the percentile: `share` (0 to 1) of the durations are below it. If `now` is in a new interval, drops the
+  // values of the interval before the previous one.
   void Turn(absl::Time now, double share);
 
   // Returns the last result of Turn: the upper limit of the percentile's bucket, or infinity while there are too few

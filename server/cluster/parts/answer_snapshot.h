@@ -25,8 +25,8 @@ std::optional<AnswerFault> CheckSnapshot(const Request& request, const Response&
                                               request.min_sequence(), " was asked for")};
 }
 
-// Sets the generation and the sequence of an answer that is made of one answer for each part of the collection, each
-// OK. The sequence is the lowest of all, or 0 if the parts have separate logs.
+// Sets the generation and the sequence of an answer that is merged from one answer for each part of the collection,
+// each OK. The generation is the highest of all; the sequence is the lowest, or 0 if the parts have separate logs.
 template <typename Response>
 void MergeSnapshot(const CollectionView& collection, const std::vector<absl::StatusOr<Response>>& answers,
                    Response& merged) {

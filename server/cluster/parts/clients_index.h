@@ -1,4 +1,4 @@
-// Translates errors about a part's request into errors about the client's request.
+// Translates errors about the request to one group into errors about the client's request.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ absl::Status WithClientsIndex(const absl::Status& status, std::string_view list,
   return client::WithField(status, client::WithIndex(field, list, static_cast<size_t>(indices[*idx])));
 }
 
-// Does the same for each list of documents or ids in requests of the Documents service.
+// Does what WithClientsIndex does for each list of documents or ids in requests of the Documents service.
 template <typename Index>
 absl::Status WithClientsItem(const absl::Status& status, const std::vector<Index>& indices) {
   absl::Status changed = status;

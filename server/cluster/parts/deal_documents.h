@@ -95,9 +95,9 @@ void CopyIds(const Request& from, const Positions& positions, Request& to) {
   }
 }
 
-// Returns the replicas of a part that can take writes to the collection, by what they last reported. That may be newer
-// than the view that `part` is from. Leaves out replicas that no longer hold all slots of a restricted part. Of the
-// others leaves out those that cannot write, such as one that has lost the stream, unless that would leave out all.
+// Returns the replicas of a part that can take writes to the collection, by their last reports, which may be newer than
+// the view that `part` is from. Leaves out replicas that no longer hold all slots of a restricted part. Also leaves out
+// replicas that cannot write, for example because they have lost the stream, unless none would be left.
 inline CallTarget ForWrites(const CollectionView::Part& part, const std::string& collection) {
   CallTarget target{.group = part.target.group, .replicas = {}};
   Replicas unable;

@@ -30,7 +30,7 @@ struct MembersRequest {
 std::vector<MembersRequest> FindMissingMembers(const SplitRequest& split,
                                                std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
 
-// Puts members[i], the answer to requests[i], in the place of the result in `answers` that it completes. If members[i]
+// Replaces the result in `answers` that requests[i] completes by members[i], the answer to requests[i]. If members[i]
 // failed, its status replaces the part's whole answer.
 void ReplaceResults(const std::vector<MembersRequest>& requests,
                     std::vector<absl::StatusOr<v1::RerankResponse>> members,

@@ -230,7 +230,7 @@ class Merger {
       for (size_t i = 0; i < part->queries.size(); ++i) {
         if (part->queries[i] != static_cast<int>(query)) continue;
         if (split_.queries[query].kind == SplitRequest::Query::Kind::kWhole) {
-          // The router does not know how many of them are visible. 1 says that some may be missing.
+          // The router does not know how many of the documents the client may see. 1 says that some may be missing.
           const uint64_t num_documents = collection_->parts[part->part].num_documents;
           count = SaturatingAdd(count, part->has_visible ? std::min<uint64_t>(num_documents, 1) : num_documents);
         } else if (part->positions[i] != nullptr) {

@@ -11,9 +11,9 @@
 
 namespace maxsim::cluster {
 
-// Returns whether a part's error means that its group is lost, which includes a group that did not answer in time, and
-// one whose servers have another generation or other slots. The request's policy then decides what happens. Other
-// errors mean that the request is wrong.
+// Returns whether a part's error means that its group is lost: the group did not answer, or not in time, or its servers
+// have another generation or other slots. The request's policy then decides what happens. Other errors mean that the
+// request is wrong.
 bool IsLost(const absl::Status& status);
 
 // Merges the answers of the parts, [split.parts], in rank order (kernels/rank_order.h). Each answer

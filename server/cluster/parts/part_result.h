@@ -37,7 +37,7 @@ struct PartHit {
   int32_t idx = 0;    // index in that result
 };
 
-// Orders hits by rank. Documents of live partitions that have separate logs may have equal positions. Then the order
+// Orders hits by rank. Documents of parts that have separate logs may have equal scores and positions. Then the order
 // of their groups decides, so that the ranking is the same for every top_k.
 inline bool MergesBefore(const PartHit& a, const PartHit& b) {
   return RanksBefore(a, b) || (!RanksBefore(b, a) && a.from < b.from);
