@@ -21,8 +21,8 @@ namespace {
 // How often a thread that waits for Maintenance checks its stop signal.
 constexpr std::chrono::milliseconds kStopPoll{20};
 
-// A compaction may keep shards that have tombstones. It leaves at most half of the tombstone share that makes a
-// compaction due, so that the next compaction is not due immediately.
+// A compaction may keep shards that have tombstones (of deleted documents). It leaves at most this fraction of the
+// share of tombstones that makes a compaction due, so that the next one is not due immediately.
 constexpr double kTombstonesLeft = 0.5;
 
 CompactionResult ResultOf(const absl::Status& status) {
@@ -350,8 +350,8 @@ absl::Status LiveCollection::DropCompacted(collection::CollectionLog& log) {
   }
   std::optional<FolderLock> build_lock;
   if (through > log.first_sequence()) {
-    // Drops nothing while a build runs: a build holds this lock from when it checks that the log still has the writes
-    // that its generation lacks until it has published the generation.
+    // A build of a generation holds this lock from its check that the log has all later writes until it has published
+    // the generation. Nothing is dropped in this time.
     absl::StatusOr<FolderLock> acquired = FolderLock::Acquire(request_.path);
     if (absl::IsFailedPrecondition(acquired.status())) return absl::OkStatus();  // a build runs: next time
     if (!acquired.ok()) return acquired.status();

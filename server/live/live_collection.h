@@ -1,5 +1,6 @@
-// A live collection. It writes to its log first. Once a write is durable, it goes to a segment, and a new snapshot is
-// published. The collection compacts itself in the background.
+// A live collection. A write goes to the log first. Once it is durable there, it goes to a segment (device memory for
+// written documents), and searches get a new snapshot. In the background, the collection compacts itself: it writes its
+// changes into new shards.
 #pragma once
 
 #include <memory>

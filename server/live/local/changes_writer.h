@@ -20,8 +20,8 @@
 
 namespace maxsim::live {
 
-// Applies the log's records after the generation's log_sequence, in order. All records up to and including sequence()
-// have been applied.
+// Applies the log's records after the generation's log_sequence (the last write that its shards hold), in order. All
+// records up to and including sequence() have been applied.
 //
 // Two writers may share segments: the writer of the served generation, and the writer of the next generation, which is
 // catching up with the log. Only the served generation's writer appends to shared segments, until the other one

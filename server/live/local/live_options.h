@@ -22,20 +22,21 @@ struct LiveOptions {
   LogKind log = LogKind::kLocal;
   NatsOptions nats;  // kNats
   // How long a stream must be missing, or too short, until the collection says that messages are lost (StreamDoubt).
-  // After a failover of NATS this was seen for 9 to 17 s. Not a key of the configuration.
+  // After a failover, NATS was seen to report such streams for 9 to 17 s. Not a key of the configuration.
   absl::Duration stream_patience = absl::Minutes(1);
 
   // The size of a segment's token vectors, on each device that holds the segment. If the existing segments hold more
-  // bytes on the device, a new one gets as many bytes as they hold together, so that there are few segments. It is
-  // smaller if max_segment_bytes or the free memory does not allow that size.
+  // bytes on the device, a new segment gets as many bytes as they hold together, so that there are few segments. The
+  // new segment is smaller if max_segment_bytes or the free memory does not allow that size.
   int64_t segment_bytes = int64_t{64} << 20;
   int64_t max_segment_bytes = int64_t{4} << 30;   // of all segments of a collection on one device
   int64_t max_queued_bytes = int64_t{256} << 20;  // of one collection's writes that are not answered yet
   // The longest time that a call may wait in the queue before it is written; 0 for no limit.
   absl::Duration max_queue_time = absl::Seconds(5);
 
-  // The limit (version_memory.h) that a log must have to follow a stream. Servers with different limits would end up
-  // with different documents, so this is not a key of the configuration.
+  // The limit for the bytes of remembered versions of deleted ids (version_memory.h). A log with another limit must not
+  // follow a stream: servers with different limits would end up with different documents. So this is not a key of the
+  // configuration.
   uint64_t remembered_bytes = collection::kRememberedBytes;
 
   int max_collections = 64;          // live collections open at the same time

@@ -18,8 +18,8 @@ constexpr absl::Duration kMaxRetryDelay = absl::Seconds(5);
 // upserts of 400 MB in total.
 constexpr uint64_t kWorkPerWrite = 4096;
 
-// The largest quantum of a client's turn. It is small so that small calls of one client wait for only one large call
-// of another, even if each large call takes a second.
+// The largest quantum of a client's turn (deficit_round_robin.h). It is small, so that a client's small calls wait for
+// only one large call of another client, even if each large call takes a second.
 constexpr uint64_t kMaxQuantum = uint64_t{1} << 20;
 
 // The largest number of calls in a group. Memory for a list of them is reserved before the first call is taken.

@@ -147,8 +147,8 @@ void CollectionLearner::Learn(const SharedCollections::Shared& shared) {
   }
   const std::string error = status.ToString();
   const bool is_new = failed == failures_.end() || failed->second.error != error;
-  // An attempt that has fetched much before it failed would otherwise load the network and the other servers all the
-  // time.
+  // The wait is at least as long as the attempt took: an attempt may fetch much data before it fails, and repeating it
+  // at once would load the network and the other servers all the time.
   const absl::Time end = MonotonicNow();
   const absl::Duration rest = slots.ok() ? end - begin : absl::ZeroDuration();
   failures_[name] = {.error = error, .retry_at = end + std::max(wait, rest), .wait = wait};

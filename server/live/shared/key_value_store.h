@@ -13,8 +13,8 @@
 
 namespace maxsim::live {
 
-// The class is thread-safe. Keys consist of A-Z a-z 0-9 - _ = and of dots between other characters. What a key is for
-// is its part before the first dot: "layout.docs".
+// The class is thread-safe. Keys consist of A-Z a-z 0-9 - _ = and of dots between other characters. The part of a key
+// before the first dot says what the key is for: "layout.docs".
 class KeyValueStore {
  public:
   // A key's value and its revision: 1 or more, and larger than those of all earlier changes of any key.
@@ -42,9 +42,8 @@ class KeyValueStore {
     // was lost, it gets all keys again, and also those that have lost their values meanwhile. The store also passes all
     // keys again from time to time, so repeated changes must do no harm.
     std::function<void(const Change& change)> on_change;
-    // Gets OK whenever on_change has got all keys, and an error when the store cannot be followed; as long as it
-    // cannot, again after each attempt. With FAILED_PRECONDITION an operator must do something. If Add cannot start a
-    // thread, it calls on_status itself.
+    // Gets OK whenever on_change has got all keys, and an error after each failed attempt to follow the store. With
+    // FAILED_PRECONDITION an operator must do something. If Add cannot start a thread, Add itself calls on_status.
     std::function<void(const absl::Status& status)> on_status;
   };
 
@@ -60,7 +59,7 @@ class KeyValueStore {
   // must not call the store.
   virtual void Add(Watch watch) = 0;
 
-  // The following functions block for the time limit of a call at most a few times. They return UNAVAILABLE while there
+  // The following functions block for at most a few times the time limit of a call. They return UNAVAILABLE while there
   // is no connection, and FAILED_PRECONDITION if the server refuses.
 
   // Returns the value that the store has now, or nullopt.

@@ -21,7 +21,8 @@
 
 namespace maxsim::live {
 
-// The layouts that a server keeps. As many as it can have live collections; it ignores further ones.
+// The maximum number of layouts that a server keeps. It ignores further ones. A server can also have at most this
+// number of live collections.
 inline constexpr size_t kMaxLayouts = 4096;
 
 // Returns the key of a collection's layout: "layout." and the name, where each dot is replaced by =, because a key must
@@ -50,8 +51,8 @@ class Layouts {
   absl::Status CheckReadable(std::string_view collection) const;
 
   // Sets the layout of a collection, if its revision is `expected_revision` (0: if it has no layout). `owners` must be
-  // valid (CheckSlotOwners). Every server, also this one, finds the new layout moments later. Blocks for the time limit
-  // of a call at most a few times. Returns ABORTED about the field "expected_revision" if the layout has another
+  // valid (CheckSlotOwners). Every server, also this one, finds the new layout moments later. Blocks for at most a few
+  // times the time limit of a call. Returns ABORTED about the field "expected_revision" if the layout has another
   // revision, and otherwise the errors of KeyValueStore::Put. Follow must have been called.
   absl::StatusOr<collection::SlotLayout> Set(std::string_view collection, std::vector<collection::SlotOwner> owners,
                                              uint64_t expected_revision);

@@ -76,8 +76,8 @@ class SharedCollections final : public store::SettingsRegistry {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   std::map<std::string, Shared, std::less<>> shared_ ABSL_GUARDED_BY(mutex_);
-  // By name: the revision of the settings at the unload, or kUnknownRevision if they had not been read yet. The first
-  // read then sets it.
+  // The collections that a client has unloaded from this server, by name: the revision of the settings at the unload,
+  // or kUnknownRevision if they had not been read yet. The first read then sets it.
   std::map<std::string, uint64_t> unloaded_ ABSL_GUARDED_BY(mutex_);
   bool has_begun_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_read_ ABSL_GUARDED_BY(mutex_) = false;     // all keys, at least once

@@ -34,8 +34,8 @@ constexpr absl::Duration kMaxFollowWait = absl::Seconds(2);
 constexpr absl::Duration kFirstApplyWait = absl::Milliseconds(20);
 constexpr absl::Duration kMaxApplyWait = absl::Milliseconds(500);
 
-// The retry delay of a call whose message came too late. The message has just told the stream's clock, so another call
-// will probably succeed.
+// The retry delay of a call whose message came too late. From this message the server has just learned what the
+// stream's clock shows, so another call will probably succeed.
 constexpr absl::Duration kLateRetryDelay = absl::Milliseconds(10);
 
 uint64_t MessageHash(const StreamMessage& message) { return XXH3_64bits(message.data.data(), message.data.size()); }
@@ -157,9 +157,10 @@ absl::StatusOr<std::vector<StreamMessage>> StreamedCollection::ReceiveFirst(uint
   return absl::UnavailableError(Cat(stream_->server(), " does not send the message of sequence ", sequence));
 }
 
-// If the last attempt to follow the stream ended before a message of a later version, and this is still the next
-// message, returns the same error. Without this, the collection would seem connected for a moment with each attempt.
-// Adds the messages that it receives to `messages`, which has those that have already arrived after `position`.
+// If the last attempt to follow the stream ended at a message that a later version of maxsimd wrote, and this is still
+// the next message, returns the same error. Without this, the collection would seem connected for a moment with each
+// attempt. `messages` has those that have already arrived after `position`. If there are none, waits for some and adds
+// them.
 absl::Status StreamedCollection::CheckNextVersion(uint64_t position, const StreamInfo& info,
                                                   std::vector<StreamMessage>& messages) {
   if (before_later_version_ != position || info.last_sequence <= position) return absl::OkStatus();

@@ -11,7 +11,8 @@ namespace {
 
 constexpr absl::Duration kMaxCallTime = absl::Seconds(2);
 
-// Attempts to store a message for an expected last message of its key, while messages of other keys come between.
+// The maximum number of attempts of PublishIfLast. An attempt fails if a message of another key comes between its
+// steps.
 constexpr int kMaxAttempts = 16;
 
 // The header of a message that removes a key, and its value.

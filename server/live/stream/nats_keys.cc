@@ -40,7 +40,7 @@ constexpr absl::Duration kFirstRetryWait = absl::Milliseconds(50);
 constexpr absl::Duration kMaxRetryWait = absl::Seconds(2);
 constexpr absl::Duration kRefusedWait = absl::Seconds(30);
 
-// Attempts of Put to replace the message that removed a key, while others write the same key.
+// The maximum number of attempts of Put for a key whose value was removed, if others write the key at the same time.
 constexpr int kMaxPuts = 4;
 
 using OwnedEntry = std::unique_ptr<kvEntry, nats::Destroyer<kvEntry_Destroy>>;
@@ -199,8 +199,8 @@ absl::StatusOr<std::shared_ptr<Bucket>> NatsKeys::Connect() {
   return made;
 }
 
-// Passes all keys, and then all changes. The library's watcher takes care of lost messages. It does not tell when the
-// connection was lost for a while; NATS may then have forgotten it.
+// Passes all keys to the watches, and then all changes. The library's watcher takes care of lost messages, but not of a
+// connection that was lost for a while: NATS may then have forgotten the watcher. Returns an error in this case.
 absl::Status NatsKeys::ReadChanges(const Bucket& bucket, uint64_t num_reconnects, kvWatcher* watcher,
                                    const std::vector<Watch>& watches) {
   const absl::Time begin = MonotonicNow();

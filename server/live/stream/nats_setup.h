@@ -40,8 +40,9 @@ inline constexpr int kBucketHistory = 5;
 // `timeout`.
 absl::Status CheckSettings(const jsStreamInfo& info, const StreamNames& names, absl::Duration timeout);
 
-// Returns the limits of a stream, and how much of them it uses at the time `now` of its server's clock. Its numbers of
-// messages and bytes are limits only if it drops old messages beyond them (discard old); otherwise it refuses new ones.
+// Returns the limits of a stream, and how much of them it uses at the time `now` of its server's clock. The maximum
+// numbers of messages and bytes are such limits only if the stream drops old messages beyond them (discard old);
+// otherwise it refuses new ones.
 StreamRetention RetentionOf(const jsStreamInfo& info, absl::Time now);
 
 // Returns FAILED_PRECONDITION unless the stream is that of a bucket whose values stay until they are replaced.

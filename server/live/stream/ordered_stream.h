@@ -77,7 +77,7 @@ class OrderedStream {
 
   // Sends a message. `id` consists of A-Z, a-z, 0-9 and -. If the stream has taken a message with the same id within
   // its window for duplicates, it drops this one. (The window is two minutes, unless an operator changed it.) The
-  // stream takes the messages of one thread in order; it may miss some. The listener gets the outcome. Returns
+  // stream takes the messages of one thread in order, but some may be lost. The listener gets the outcome. Returns
   // UNAVAILABLE if there is no connection: the message was not sent.
   //
   // A message may be under way for any time, for example if a connection stands still and then goes on. If the stream

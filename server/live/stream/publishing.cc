@@ -119,7 +119,8 @@ void StreamedCollection::ObserveRate(absl::Time now) {
   }
 }
 
-// Refuses calls that have not sent any message. The caller must not hold the lock.
+// Answers each call with its reason and the mark that nothing was written: none of the calls has sent a message. The
+// caller must not hold the lock.
 void StreamedCollection::Refuse(std::vector<WriteQueue::Expired> expired) {
   for (WriteQueue::Expired& one : expired) {
     CountRefused(metrics_, name_, one.call);
@@ -229,7 +230,7 @@ bool StreamedCollection::SendNext(MutexLock& lock) {
 }
 
 // Sends a message, which expires when the call fails. So once the call's client has an error, the message can no longer
-// take effect, however long it is still under way. Releases the lock while it does so, so the call may be deleted when
+// take effect, however long it is still under way. Releases the lock while it sends, so the call may be deleted when
 // this returns.
 void StreamedCollection::Send(PendingCall& call, size_t idx, MutexLock& lock) {
   const std::string id = pending_.IdOf(call.first_number + idx);

@@ -12,8 +12,9 @@
 
 namespace maxsim::live {
 
-// Below this margin a server warns, and the alert in deploy/prometheus/alerts.yml fires. With a maximum age of seven
-// days, half leaves three and a half days to repair the server.
+// A server warns if less than this share of the stream's tightest limit is left; so does the alert in
+// deploy/prometheus/alerts.yml. With a maximum age of seven days, half leaves three and a half days to repair the
+// server.
 inline constexpr double kShortRetentionMargin = 0.5;
 
 // Returns which share of the stream's tightest limit is left before the stream drops the first message after `applied`:

@@ -14,7 +14,7 @@ namespace maxsim::live {
 // The class has no clock: the caller passes MonotonicNow(). Not thread-safe.
 class StreamDoubt {
  public:
-  // Findings are believed once every look at the stream has had one for `patience`.
+  // A finding is believed once every look at the stream in the last `patience` has had one.
   explicit StreamDoubt(absl::Duration patience) : patience_(patience) {}
 
   // Records that a look at the stream had this finding. Returns the finding if it is believed now. Before, returns

@@ -56,8 +56,8 @@ store::LiveState StreamedCollection::state() const {
     stream.connected = following_;
     if (state.status.ok()) state.status = Refusal();
   }
-  // The follower learns the stream's end before it sets following_. So read it afterwards: if the collection is
-  // connected, the end is known.
+  // Reads the stream's last sequence only now, after following_: the follower learns it before it sets following_. So
+  // it is known if the collection follows the stream.
   stream.last_sequence = stream_->last_sequence();
   stream.retention_margin = retention_.margin(MonotonicNow());
   return state;
