@@ -41,8 +41,8 @@ class RouterCollections : public service::CollectionApi {
   // generation until every group has a replica with the new one, and then use the new one. So no answer mixes two
   // generations, and every group always serves. (If groups have only one replica, there is one wave, and requests get
   // UNAVAILABLE between the first and the last reload.) If a server cannot be reached, reloads the others and then
-  // returns UNAVAILABLE, which names it: it loads the published generation when it starts. Passes over servers without
-  // the collection; returns NOT_FOUND if no server has it. Any other error ends the reload at once.
+  // returns UNAVAILABLE, which names the server; it will load the published generation when it starts. Skips servers
+  // without the collection; returns NOT_FOUND if no server has it. Any other error ends the reload at once.
   absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
                                             const service::ChangeContext& context) override;
   // Reloads every collection, each like Reload does, and logs the outcomes.

@@ -48,13 +48,12 @@ absl::Status CheckKind(const collection::CollectionLog& log, const std::string& 
   return absl::OkStatus();
 }
 
-// If the log is missing, checks that a new one may be created. If shards already hold writes of a stream, a new log
-// would lack the versions of the ids in these shards. This server would then apply later messages differently from
-// other servers.
+// If the log is missing, checks that a new one may be created. With a stream it may not if shards already hold writes:
+// a new log would lack the versions of the ids in these shards, so this server would apply later messages differently
+// from other servers.
 absl::Status CheckBeginsAtAll(const store::LiveRequest& request, LogKind kind) {
   const uint64_t held = request.manifest.log_sequence.value_or(0);
-  // If the collection was never compacted and has a stream, the stream still has all writes. If it has no stream,
-  // only the log has them.
+  // If the collection was never compacted, the stream still has all writes. Without a stream only the log has them.
   if (kind == LogKind::kLocal && held == 0) return collection::CheckLogIsThere(request.path, request.manifest);
   if (kind == LogKind::kLocal || held == 0 || collection::HasLog(request.path)) return absl::OkStatus();
   return absl::FailedPreconditionError(Cat(
@@ -266,10 +265,9 @@ absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view
     ChangesWriter* const served = writer_.changes();
     if (served == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
     through = served->sequence();
-    // Seal makes later writes go to new segments, which the next generation can share. If compactions kept failing,
-    // each would leave another nearly empty segment, until no more segments fit. So after a failure the next
-    // compaction does not seal. Instead, documents that are written during that compaction are appended a second time
-    // for the next generation.
+    // Seal makes later writes go to new segments, which the next generation can share. But each failed compaction would
+    // leave another nearly empty segment, until no more segments fit. So the compaction after a failed one does not
+    // seal: documents that are written during it are appended a second time, for the next generation.
     const bool has_more = through > served->generation().manifest().log_sequence.value_or(0);
     if (has_more && !compaction_failed_) served->Seal();
   }

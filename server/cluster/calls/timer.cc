@@ -50,7 +50,7 @@ void Timer::Run() {
     absl::AnyInvocable<void()> run = std::move(entries_.back().run);
     entries_.pop_back();
     lock.Unlock();
-    // If memory runs out, only this function is abandoned. A group call handles running out of memory itself
+    // If the function runs out of memory, the timer drops it and goes on. A group call handles this case itself
     // (GroupCall::Protected).
     Guarded([&] {
       run();

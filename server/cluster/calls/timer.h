@@ -20,8 +20,8 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  // Runs a function at `time` (on the clock of MonotonicNow()) or up to `slack` later. Functions with the same slack
-  // run together, so that the thread wakes once for many of them.
+  // Runs a function at `time` (on the clock of MonotonicNow()) or up to `slack` later: times are rounded up to a
+  // multiple of `slack`, so that the thread wakes once for many functions.
   void At(absl::Time time, absl::Duration slack, absl::AnyInvocable<void()> run);
 
  private:

@@ -28,8 +28,8 @@ using AnswerCheck = std::function<std::optional<AnswerFault>(const Response& ans
 // message.
 absl::Status ErrorOfReplica(const grpc::Status& status);
 
-// Counts a fault and logs it, at most one line per second. Returns INTERNAL. The caller treats this as the replica's
-// answer, and therefore sends the call to another replica. `metrics` may be null.
+// Counts a fault and logs it, at most one line per second. Returns INTERNAL. The caller uses this as the replica's
+// error, and so may send the call to another replica. `metrics` may be null.
 absl::Status RefuseAnswer(const Group& group, const Replica& replica, const AnswerFault& fault,
                           ClusterMetrics* metrics);
 

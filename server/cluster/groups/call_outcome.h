@@ -22,8 +22,8 @@ bool IsSafeToRepeat(const absl::Status& status);
 bool IsOtherGeneration(const absl::Status& status);
 
 // Returns whether an error says that the replica does not hold all slots to which the router has restricted the
-// request. Returns false if the client's own filter names slots that the replica does not hold: a new poll does not
-// help.
+// request. Returns false if the client's own filter names slots that the replica does not hold, because a new poll
+// would not help.
 bool IsOtherSlots(const absl::Status& status);
 
 // Returns whether an error says that the replica does not serve the collection. The router's view says that it does, so

@@ -24,7 +24,7 @@ struct GroupOptions {
   friend bool operator==(const GroupOptions&, const GroupOptions&) = default;
 };
 
-// The maximum number of targets in ClusterOptions::peers. They are asked one after the other.
+// The maximum number of targets in ClusterOptions::peers. A server asks its peers one after the other.
 inline constexpr size_t kMaxPeers = 64;
 
 struct ClusterOptions {

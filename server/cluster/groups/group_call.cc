@@ -17,8 +17,8 @@ namespace {
 // The retry delay that a caller is told when the group has too many calls in flight.
 constexpr absl::Duration kTooManyCallsDelay = absl::Milliseconds(50);
 
-// A full replica gets no calls for at most this long, even if it asks for a longer delay, because it may have room for
-// smaller requests.
+// The longest time for which a full replica gets no calls. Even a replica that asks for a longer delay may have room
+// for smaller requests before.
 constexpr absl::Duration kMaxFullTime = absl::Seconds(1);
 
 // A replica counts as stalled if it has answered no call for ten times the group's latency percentile, within these

@@ -34,8 +34,8 @@ constexpr absl::Duration kRefreshTime = absl::Milliseconds(500);
 // How long the destructor waits for threads that still hold a replica.
 constexpr absl::Duration kLetGoTime = absl::Seconds(1);
 
-// How long to collect answers of polls before making a view, so that answers that arrive together cause only one new
-// view.
+// How long to collect answers of polls before a new view is made from them, so that answers that arrive together cause
+// only one new view.
 constexpr auto kGatherTime = std::chrono::milliseconds(10);
 
 }  // namespace

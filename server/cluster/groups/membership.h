@@ -29,8 +29,8 @@ namespace maxsim::cluster {
 class Membership {
  public:
   // `to_replicas` says how to connect to replicas; its target is ignored. `metrics` must outlive the object. `resolve`
-  // looks up names, and may still run after the object is destroyed. Reads the file and looks up the names every
-  // `watch_interval`.
+  // looks up names, and may still run after the object is destroyed. Every `watch_interval`, a thread rereads the file
+  // of groups, if there is one, and looks up the names again.
   Membership(ClusterOptions options, client::ClientOptions to_replicas, ClusterMetrics* metrics,
              Resolve resolve = ResolveTarget, absl::Duration watch_interval = absl::Seconds(5));
   // Closes the connections. All calls to replicas must have ended.

@@ -87,7 +87,8 @@ absl::Status AddPart(const GroupSaid& group, const v1::SlotOwner* owner, Collect
   // A group that has only a different generation cannot answer requests, but it still reports which slots it holds.
   if (of_part == nullptr) of_part = &group.replicas.front().info;
   part.slots = owner == nullptr ? SlotsOf(*of_part) : client::SlotRangeOf(owner->slots());
-  // If no server has counted the documents of the part's slots, those that the replica holds are the best guess.
+  // If no server has counted the documents of the part's slots, takes the number of all documents that the replica
+  // holds.
   const bool is_counted = owner != nullptr && owner->counted_case() == v1::SlotOwner::kNumDocuments;
   part.num_documents = is_counted ? owner->num_documents() : of_part->num_documents();
   part.is_restricted = owner != nullptr;
@@ -147,7 +148,7 @@ std::shared_ptr<Group> SilentGroup(const std::vector<std::shared_ptr<Group>>& gr
   return nullptr;
 }
 
-// Adds the parts of `before` whose groups are still in the cluster but report no part now.
+// Adds the parts of `before`, the previous view, whose groups are still in the cluster but report no part now.
 void KeepParts(const std::vector<std::shared_ptr<Group>>& groups, const CollectionView* before, CollectionView& view) {
   if (before == nullptr || view.parts.empty()) return;
   for (const CollectionView::Part& part : before->parts) {

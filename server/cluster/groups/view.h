@@ -66,7 +66,8 @@ struct CollectionView {
   bool has_int_ids() const { return info.id_type() == v1::ID_TYPE_INT64; }
   bool has_layout() const { return layout.revision() > 0; }
 
-  // Sets missing_groups, and state and error of `info`. `note` is the error if all groups can answer.
+  // Sets missing_groups, and state and error of `info`. The error says why groups cannot answer, and then has the
+  // message of `note`, unless that is OK.
   void SetState(const absl::Status& note);
 };
 

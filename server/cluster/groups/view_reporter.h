@@ -30,15 +30,15 @@ class ViewReporter {
     absl::Time since;
     bool is_logged = false;
   };
-  // Notes whether there is a problem with `key`. Returns whether this must be logged.
+  // Notes whether there is a problem with `key` now. Returns true if its begin or its end must be logged now.
   bool Changes(const std::string& key, bool is_problem, absl::Time now);
   void ReportCollections(const View& view, absl::Time now);
   void ReportReplicas(const View& view, absl::Time now);
   void ReportZones(const View& view, absl::Time now);
 
   ClusterMetrics* const metrics_;
-  // The keys are a collection; a group, replica and collection; or "zone" and a group. Spaces separate the names, which
-  // have none themselves.
+  // A key is a collection; a group, a replica and a collection; or "zone" and a group. Spaces separate the names, which
+  // contain no spaces themselves.
   std::map<std::string, Problem> problems_;  // of the last report
   std::map<std::string, Problem> still_;     // of the report in progress
 };

@@ -10,7 +10,8 @@ namespace {
 // The number of points in a history's length.
 constexpr int kPointsPerLength = 1024;
 
-// The length of a history: this, or four times the bound in time if that is more. Longer lags are reported as this one.
+// The length of a history is at least this, and at least four times the bound in time. A longer lag is reported as the
+// length.
 constexpr absl::Duration kMinLength = absl::Minutes(10);
 
 }  // namespace

@@ -241,7 +241,7 @@ class ResultCheck {
                       " candidates were sent");
   }
 
-  // Checks a refinement against the result. A certificate that the refinement's own numbers do not prove is an error.
+  // Checks a refinement against the result. The certificate must be NOT_PROVEN, or PROVEN with numbers that prove it.
   Fault CheckRefinement() const {
     const v1::Refinement& refinement = result_.refinement();
     const auto wrong = [this](const char* field, const auto&... text) {
@@ -334,7 +334,8 @@ std::optional<AnswerFault> CheckRerankAnswer(const v1::RerankRequest& request, c
   Fault fault = CheckSnapshot(request, answer);
   if (!fault.has_value()) fault = CheckTimings(answer.timings());
   for (int i = 0; !fault.has_value() && i < answer.results_size(); ++i) {
-    // A query without tokens has no answer; normalized scores would be divided by zero tokens.
+    // An answer to a query without tokens is always wrong. Besides, normalized scores are divided by the number of
+    // tokens.
     if (request.queries(i).tokens().num_tokens() == 0) {
       return WrongField("results", "results[", i, "] is for a query without tokens");
     }

@@ -111,7 +111,8 @@ inline CallTarget ForWrites(const CollectionView::Part& part, const std::string&
   return target;
 }
 
-// The requests that one client call is split into, and which of the client's items each of them has. [parts with items]
+// The requests that one client call is split into, and which of the client's items each of them has. Each list has one
+// entry per part that gets items.
 template <typename Request>
 struct DealtCall {
   static constexpr bool kIsWrite =

@@ -30,8 +30,8 @@ struct MembersRequest {
 std::vector<MembersRequest> FindMissingMembers(const SplitRequest& split,
                                                std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
 
-// Replaces the result in `answers` that requests[i] completes by members[i], the answer to requests[i]. If members[i]
-// failed, its status replaces the part's whole answer.
+// For each i, replaces one result in `answers` by the complete one in members[i], the answer to requests[i]. If
+// members[i] failed, its status replaces the part's whole answer.
 void ReplaceResults(const std::vector<MembersRequest>& requests,
                     std::vector<absl::StatusOr<v1::RerankResponse>> members,
                     std::vector<absl::StatusOr<v1::RerankResponse>>& answers);

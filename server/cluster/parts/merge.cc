@@ -41,7 +41,8 @@ void MoveHit(PartResult& from, int idx, uint64_t position, const SplitRequest& s
   if (source.alignments_size() > 0) *to.add_alignments() = std::move(*source.mutable_alignments(idx));
 }
 
-// A missing id: its position in the client's list, and the part's result and the index in it where the id is found.
+// An id that the collection does not hold: its position in the client's list, the part's result that reports it, and
+// its index there.
 struct MissingId {
   uint64_t position = 0;
   uint32_t from = 0;

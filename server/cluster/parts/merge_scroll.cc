@@ -11,7 +11,7 @@
 namespace maxsim::cluster {
 namespace {
 
-// Bytes that a document's field takes in the message in addition to the document, rounded up.
+// Bytes that each document adds to the answer besides its own (a tag and a length of protobuf), rounded up.
 constexpr uint64_t kFieldBytes = 6;
 
 bool IsBefore(const v1::StoredDocument& a, const v1::StoredDocument& b) {

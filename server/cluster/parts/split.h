@@ -26,8 +26,8 @@ struct PartRequest {
 
   size_t part = kAnyGroup;  // index in CollectionView::parts; kAnyGroup for inline documents without a collection
   std::shared_ptr<const v1::RerankRequest> request;
-  // Whether the client's request has `visible`, so that the client may not know of all documents. `request` may have it
-  // only because it is restricted to the part's slots (restriction.h).
+  // Whether the client's own request has `visible`: then the client may not know of all documents. (`request` may have
+  // `visible` all the same, to restrict it to the part's slots: restriction.h.)
   bool has_visible = false;
   // [queries of `request`]
   std::vector<int> queries;                                 // per query: its index in the client's request

@@ -1,4 +1,5 @@
-// Applies the log's records to a generation: appends their documents to segments, and records the changes in Changes.
+// Applies the log's records to a generation: appends their documents to segments, and adds the changes to
+// store::Changes, which makes snapshots.
 #pragma once
 
 #include <cstddef>

@@ -5,8 +5,8 @@
 //
 // Invariants:
 //  - The collection serves its generation and the records of the log after log_sequence, in their order.
-//  - `writer_` belongs to the thread that writes while `writing_`, and to the holder of a WriterPause while `paused_`;
-//    the two exclude each other.
+//  - While `writing_` is true, `writer_` belongs to the thread that writes. While `paused_` is true, it belongs to the
+//    holder of a WriterPause. The two are never true at once.
 //  - A new generation replaces the previous one, and is published, during a WriterPause. So snapshots are published
 //    in the order of their sequences.
 //

@@ -42,8 +42,8 @@ class LiveThreads {
   // bandwidth, and running a large number at a time would only make each take longer.
   static constexpr size_t kMaxWriters = 8;
   static constexpr size_t kMaxCompactors = 4;
-  // A step passes messages to the NATS library, which writes them to the connection. The step blocks while the
-  // connection's buffers are full. With a single thread, one slow connection would delay all collections.
+  // A step of a publisher passes messages to the NATS library, which writes them to the connection. The step blocks
+  // while the connection's buffers are full. With a single thread, one slow connection would delay all collections.
   static constexpr size_t kMaxPublishers = 4;
 
   const int max_collections_;

@@ -48,7 +48,7 @@ struct SegmentKind {
 // The class is thread-safe.
 class SegmentAllocator {
  public:
-  // `devices` and `ledger` must outlive it. `name`, the collection's, is for messages.
+  // `devices` and `ledger` must outlive the allocator. `name`, the collection's, is for messages.
   SegmentAllocator(std::string name, const collection::LogFormat& format, const LiveOptions& options,
                    store::DeviceSet* devices, store::MemoryLedger* ledger);
 

@@ -52,13 +52,13 @@ class WriteQueue {
   void Push(WriteCall call);
 
   bool empty() const { return waiting_.empty(); }
-  // Takes the first call, then further calls while the total stays within `max_bytes`. A call that has waited for
-  // max_queue_time or whose deadline has passed goes to `expired` instead, with the reason. The caller must call Finish
-  // for these calls, too. If memory runs out (std::bad_alloc), nothing has changed.
   struct Expired {
     WriteCall call;
     absl::Status reason;
   };
+  // Takes the first call, then further calls while the total stays within `max_bytes`. A call that has waited for
+  // max_queue_time or whose deadline has passed goes to `expired` instead, with the reason. The caller must call Finish
+  // for these calls, too. If memory runs out (std::bad_alloc), nothing has changed.
   std::vector<WriteCall> TakeGroup(uint64_t max_bytes, absl::Time now, std::vector<Expired>* expired);
   // Moves all calls that have waited for max_queue_time or whose deadline has passed to `expired`. Use it while no
   // groups are taken. The caller must call Finish for these calls. If memory runs out, nothing has changed.

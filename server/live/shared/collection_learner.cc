@@ -129,7 +129,7 @@ void CollectionLearner::Learn(const SharedCollections::Shared& shared) {
   const auto failed = failures_.find(name);
   if (failed != failures_.end() && MonotonicNow() < failed->second.retry_at) return;
   const std::shared_ptr<const collection::SlotLayout> layout = layouts_->Find(name);
-  // A layout that cannot be read gives the server slots, too, but it is not known which.
+  // If the layout cannot be read, the server's slots are unknown, and the attempt fails.
   const absl::Status readable = layouts_->CheckReadable(name);
   const absl::StatusOr<SlotRange> slots =
       readable.ok() ? SlotsOfServer(shared.settings, layout.get(), options_.own) : readable;
@@ -139,7 +139,7 @@ void CollectionLearner::Learn(const SharedCollections::Shared& shared) {
     failures_.erase(name);
     return;
   }
-  // The layout may give the group slots at any time, and looking at it costs nothing. So there is no wait.
+  // Without slots there is no wait: the layout may give the group slots at any time, and looking at it costs nothing.
   absl::Duration wait = absl::ZeroDuration();
   if (slots.ok()) {
     const bool is_first = failed == failures_.end() || failed->second.wait == absl::ZeroDuration();

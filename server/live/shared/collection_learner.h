@@ -65,8 +65,8 @@ class CollectionLearner {
   CollectionLearner(const CollectionLearner&) = delete;
   CollectionLearner& operator=(const CollectionLearner&) = delete;
 
-  // Follows the store, and starts the thread. Call it at most once. Returns RESOURCE_EXHAUSTED if the system cannot
-  // start a thread.
+  // Starts to follow the key-value store, and starts the thread. Call it at most once. Returns RESOURCE_EXHAUSTED if
+  // the system cannot start a thread.
   absl::Status Start();
   // Makes the thread end, once a running `create` has returned. Does not wait for that.
   void RequestStop();

@@ -39,8 +39,8 @@ class Layouts {
   // Returns the store, so that others can add watches. This object owns the store.
   KeyValueStore* keys() { return keys_.get(); }
 
-  // Starts to follow the store, on its thread. Calls after the first do nothing. Until then there are no layouts, no
-  // connection and no thread. If the store cannot be followed, that is logged once, and the layouts stay as they are.
+  // Starts to follow the store, on its thread. Before the first call there are no layouts, no connection and no thread.
+  // Further calls do nothing. If the store cannot be followed, that is logged once, and the layouts stay as they are.
   void Follow();
 
   // Returns the layout of a collection, or null if it has none, or if it is not known yet.

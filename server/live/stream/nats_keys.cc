@@ -35,7 +35,7 @@ constexpr absl::Duration kReadLimit = absl::Seconds(10);
 // watchers, such as that the bucket was deleted and created again.
 constexpr absl::Duration kReadAgain = absl::Minutes(1);
 
-// The waits between attempts to follow the bucket. After an error that an operator must repair, the wait is the last.
+// The waits between attempts to follow the bucket. kRefusedWait is for errors that an operator must repair.
 constexpr absl::Duration kFirstRetryWait = absl::Milliseconds(50);
 constexpr absl::Duration kMaxRetryWait = absl::Seconds(2);
 constexpr absl::Duration kRefusedWait = absl::Seconds(30);
@@ -240,7 +240,7 @@ void NatsKeys::TellRemoved(const std::set<std::string>& present, const std::vect
   }
 }
 
-// Tells the watches of an entry, and adds its key to `keys` or removes it from there.
+// Passes an entry to the watches of its key, and adds the key to `keys` or, if it has lost its value, removes it.
 void NatsKeys::Pass(kvEntry* entry, const std::vector<Watch>& watches, std::set<std::string>* keys) {
   Change change{.key = kvEntry_Key(entry)};
   if (kvEntry_Operation(entry) == kvOp_Put) {

@@ -16,7 +16,8 @@ absl::Status Away(const StreamNames& names, natsStatus status) {
   return absl::UnavailableError(Cat(names.server, ": stream ", names.name, ": ", LastError(status)));
 }
 
-// Returns settings that all streams have. They point to `names` and to `subjects`, memory for one pointer.
+// Returns the settings that all streams have. They point to `names` and to `subjects`, which has room for one pointer.
+// Both must outlive the result.
 jsStreamConfig ConfigOf(const StreamNames& names, const char** subjects, int replicas) {
   jsStreamConfig config;
   jsStreamConfig_Init(&config);

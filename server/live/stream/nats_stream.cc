@@ -219,7 +219,7 @@ absl::Status NatsStream::Subscribe(uint64_t after) {
   natsStatus status = natsConnection_SubscribeSync(&made, connection_.get(), inbox.get());
   if (status != NATS_OK) return Away("no subscription", status);
   messages_.reset(made);
-  // The library sets no limit on the messages that wait here: flow control limits them.
+  // Removes the library's limit on the messages that wait here, because flow control limits them.
   natsSubscription_SetPendingLimits(made, -1, -1);
   jsConsumerConfig config;
   jsConsumerConfig_Init(&config);

@@ -65,11 +65,11 @@ class PendingCalls {
   void Visit(const std::function<bool(PendingCall&)>& visit);
 
   std::string IdOf(uint64_t number) const;
-  // Finds a write by the id of its message. Returns nullopt for an id of another sender, or of a call that was taken.
   struct Found {
     PendingCall* call = nullptr;
     size_t idx = 0;
   };
+  // Finds a write by the id of its message. Returns nullopt for an id of another sender, or of a call that was taken.
   std::optional<Found> Find(std::string_view id);
 
   // Records that the stream has a write, and the write's sequence.

@@ -22,11 +22,11 @@ inline constexpr double kShortRetentionMargin = 0.5;
 // are estimated, as if all messages of the stream had the same size and came at the same rate.
 double RetentionMargin(const StreamInfo& info, uint64_t applied);
 
-// Keeps the margin of one collection, and warns once when it gets short. Only one thread may call IsDue, Postpone, Note
-// and NoteLost; any thread may call margin. Times are those of MonotonicNow().
+// Keeps the margin (RetentionMargin) of one collection, and warns once when it gets short. Only one thread may call
+// IsDue, Postpone, Note and NoteLost; any thread may call margin. Times are those of MonotonicNow().
 class RetentionWatch {
  public:
-  // The interval at which a follower looks at its stream. One look takes a call of about a millisecond.
+  // The interval at which a follower looks at its stream. One look takes about a millisecond.
   static constexpr absl::Duration kInterval = absl::Seconds(10);
   // After a warning, the margin must have been at least this before there is another one. So a margin that moves around
   // kShortRetentionMargin does not fill the log.
