@@ -32,7 +32,8 @@ class InputFile {
   // an error that names the kind. Never waits.
   static absl::StatusOr<InputFile> Open(const std::string& path);
 
-  // Takes over `fd`, the result of open(2) for `path` with O_NONBLOCK. `error` is the errno of that call.
+  // Takes over `fd`, the result of open(2) for `path` with O_NONBLOCK. If `fd` is negative, returns the status for
+  // `error`, the errno of that call.
   static absl::StatusOr<InputFile> Adopt(int fd, int error, const std::string& path);
 
   InputFile(InputFile&& other) noexcept;

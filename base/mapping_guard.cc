@@ -90,8 +90,8 @@ MappingGuard::MappingGuard(void* data, size_t size)
         if (range == nullptr) {
           struct sigaction action = {};
           action.sa_sigaction = [](int signal, siginfo_t* info, void* context) { OnBusError(signal, info, context); };
-          // SA_ONSTACK: on a thread with an alternate stack, the handler runs on that stack. SA_NODEFER: while the
-          // handler runs, faults of another thread are not blocked.
+          // SA_ONSTACK: on a thread with an alternate stack, the handler runs on that stack. SA_NODEFER: SIGBUS is not
+          // blocked while the handler runs.
           action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
           ::sigemptyset(&action.sa_mask);
           ::sigaction(SIGBUS, nullptr, &previous_action);

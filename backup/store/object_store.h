@@ -43,8 +43,8 @@ class ObjectStore {
   // Writes a small object. It appears complete or not at all, and replaces an object that has the same key.
   virtual absl::Status Put(const std::string& key, std::string_view bytes) = 0;
 
-  // Begins to write an object of exactly `num_bytes`. The store must outlive the result. At most about two parts are in
-  // memory at a time; a part has 16 MiB, or a ten-thousandth of the object if that is more.
+  // Begins to write an object of exactly `num_bytes`. The store must outlive the result. At most about two parts of an
+  // upload are in memory at a time. A part has 16 MiB, or a ten-thousandth of the object if that is more.
   virtual absl::StatusOr<std::unique_ptr<ObjectUpload>> BeginUpload(const std::string& key, uint64_t num_bytes) = 0;
 
   // Returns `max_bytes` bytes of the object from `offset` on, or fewer if the object ends before: "" if it ends at or

@@ -21,8 +21,8 @@ constexpr char kAborted[] = "out_of_memory: a library aborted, and the system gi
 constexpr char kNullUsed[] =
     "out_of_memory: a library used memory that it did not get, and the system gives none: the process ends\n";
 
-// An allocation of this size is tried, because a large message may have failed although small allocations succeed.
-// glibc reserves address space in this size for a new arena.
+// Memory counts as exhausted if an allocation of this size fails: a large message may have failed although small
+// allocations succeed. glibc reserves address space in this size for a new arena.
 constexpr size_t kProbeBytes = size_t{64} << 20;
 
 // If a null pointer to an object of up to this size is used, the fault is at an address below this. Linux maps

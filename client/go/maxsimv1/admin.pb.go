@@ -115,7 +115,7 @@ type LoadCollectionRequest struct {
 	Name      string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`            // 1 to 128 of A-Z a-z 0-9 . _ -
 	Path      string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`            // a folder with a collection.json, on the server's machine, under one of its allowed roots
 	Residency string `protobuf:"bytes,3,opt,name=residency,proto3" json:"residency,omitempty"`  // "auto" (also when empty), "gpu", "host" or "disk"
-	Replicate bool   `protobuf:"varint,4,opt,name=replicate,proto3" json:"replicate,omitempty"` // copy every shard to every device; false: only if the configuration says so for its size
+	Replicate bool   `protobuf:"varint,4,opt,name=replicate,proto3" json:"replicate,omitempty"` // copy every shard to every device; false: only if memory.replicate_below says so
 	Live      bool   `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`           // accept writes; creates the log if there is none. A collection with a log is always live
 }
 
@@ -883,7 +883,7 @@ type SnapshotBegin struct {
 	// The version of the messages that follow: 1 for those described here; 0 also means 1. A server that fetches a
 	// snapshot refuses a later version before it writes anything. The files have format versions of their own.
 	FormatVersion uint32          `protobuf:"varint,4,opt,name=format_version,json=formatVersion,proto3" json:"format_version,omitempty"`
-	Stream        *StreamIdentity `protobuf:"bytes,5,opt,name=stream,proto3" json:"stream,omitempty"` // that orders the writes; unset if the server has not reached it yet
+	Stream        *StreamIdentity `protobuf:"bytes,5,opt,name=stream,proto3" json:"stream,omitempty"` // the stream that orders the writes; unset if the server has not reached it yet
 }
 
 func (x *SnapshotBegin) Reset() {

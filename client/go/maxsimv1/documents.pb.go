@@ -105,7 +105,8 @@ type Document struct {
 	//	*Document_StringId
 	//	*Document_IntId
 	Id isDocument_Id `protobuf_oneof:"id"`
-	// Its token vectors, of the collection's dimension. The server converts them as it does those of inline documents.
+	// The document's token vectors, of the collection's dimension. The server converts them as it does those of inline
+	// documents.
 	Tokens *TokenMatrix `protobuf:"bytes,3,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// A text in UTF-8, instead of tokens. The server's encoder turns it into vectors.
 	Text string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
@@ -508,9 +509,9 @@ type DeleteRequest struct {
 	//	*DeleteRequest_FilterText
 	Matching    isDeleteRequest_Matching `protobuf_oneof:"matching"`
 	MinSequence uint64                   `protobuf:"varint,7,opt,name=min_sequence,json=minSequence,proto3" json:"min_sequence,omitempty"` // with a filter: as RerankRequest.min_sequence
-	// Treats documents that do not match as if the collection did not hold them: they stay, and a delete with a filter
-	// does not find them. With `visible`, no version is remembered for an id that the collection does not hold. A server
-	// sets `visible` for a client whose token has a filter, and a router passes it on.
+	// Treats documents that do not match this filter as if the collection did not hold them: they stay, and a delete with
+	// a filter does not find them. With `visible`, no version is remembered for an id that the collection does not hold.
+	// A server sets `visible` for a client whose token has a filter, and a router passes it on.
 	Visible *Filter `protobuf:"bytes,8,opt,name=visible,proto3" json:"visible,omitempty"`
 }
 
@@ -655,11 +656,11 @@ type DeleteResponse struct {
 
 	Results  []*WriteResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"` // one per id, in order; none with a filter
 	Sequence uint64         `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// The rest is for a request with a filter. The three numbers count the documents that this call found.
+	// The fields from here on are for a request with a filter. The three numbers count documents that this call found.
 	NumDeleted uint64 `protobuf:"varint,3,opt,name=num_deleted,json=numDeleted,proto3" json:"num_deleted,omitempty"` // This call deleted them.
-	NumMissing uint64 `protobuf:"varint,4,opt,name=num_missing,json=numMissing,proto3" json:"num_missing,omitempty"` // another call had deleted them before this call came to it
+	NumMissing uint64 `protobuf:"varint,4,opt,name=num_missing,json=numMissing,proto3" json:"num_missing,omitempty"` // another call deleted them before this call could
 	NumStale   uint64 `protobuf:"varint,5,opt,name=num_stale,json=numStale,proto3" json:"num_stale,omitempty"`       // another call gave them the same or a newer version in the meantime: they stay
-	HasMore    bool   `protobuf:"varint,6,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`          // more documents may match: repeat the call; it is never set if all three numbers are 0
+	HasMore    bool   `protobuf:"varint,6,opt,name=has_more,json=hasMore,proto3" json:"has_more,omitempty"`          // more documents may match: repeat the call; never set if all three numbers are 0
 }
 
 func (x *DeleteResponse) Reset() {

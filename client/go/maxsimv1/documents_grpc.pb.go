@@ -58,8 +58,8 @@ type DocumentsClient interface {
 	// Counts the documents of a collection, live or not, that match a filter. This is also the number of candidates of a
 	// Rerank of the whole collection with the same filter.
 	Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (*CountResponse, error)
-	// Counts the documents of a collection, live or not, that match a filter, for each value of a field, and returns the
-	// values with the highest counts.
+	// For each value of a field, counts the documents of a collection, live or not, that have the value and match a
+	// filter. Returns the values with the highest counts.
 	Facets(ctx context.Context, in *FacetsRequest, opts ...grpc.CallOption) (*FacetsResponse, error)
 }
 
@@ -204,8 +204,8 @@ type DocumentsServer interface {
 	// Counts the documents of a collection, live or not, that match a filter. This is also the number of candidates of a
 	// Rerank of the whole collection with the same filter.
 	Count(context.Context, *CountRequest) (*CountResponse, error)
-	// Counts the documents of a collection, live or not, that match a filter, for each value of a field, and returns the
-	// values with the highest counts.
+	// For each value of a field, counts the documents of a collection, live or not, that have the value and match a
+	// filter. Returns the values with the highest counts.
 	Facets(context.Context, *FacetsRequest) (*FacetsResponse, error)
 	mustEmbedUnimplementedDocumentsServer()
 }

@@ -1771,10 +1771,10 @@ type RerankRequest struct {
 	// If not empty, only groups with these values are returned. At most limits.max_top_k values. A router sets it to ask
 	// a group of servers for documents with values that the router has already chosen.
 	GroupValues []string `protobuf:"bytes,21,rep,name=group_values,json=groupValues,proto3" json:"group_values,omitempty"`
-	// Treats documents that do not match as if the collection did not hold them: their ids are unknown. (`filter` leaves
-	// documents out of the results, but does not report their ids as missing.) Inline documents are not affected. A server
-	// sets it for a client whose token has a filter, and a router passes it on. A router of a collection that has a layout
-	// also adds `in_slots`.
+	// Treats documents that do not match this filter as if the collection did not hold them: their ids are unknown. (The
+	// field `filter` leaves documents out of the results, but does not report their ids as missing.) Inline documents are
+	// not affected. A server sets `visible` for a client whose token has a filter, and a router passes it on. A router of
+	// a collection that has a layout also adds `in_slots`.
 	Visible          *Filter `protobuf:"bytes,22,opt,name=visible,proto3" json:"visible,omitempty"`
 	ReturnTokenPairs bool    `protobuf:"varint,23,opt,name=return_token_pairs,json=returnTokenPairs,proto3" json:"return_token_pairs,omitempty"` // fill RerankResponse.token_pairs
 }
@@ -2087,7 +2087,8 @@ type QueryResult struct {
 	// the document later, 2^40 + the sequence of this write. For a client whose token has a filter, positions in the whole
 	// collection are ranks, counted from 0.
 	Positions []uint64 `protobuf:"varint,4,rep,packed,name=positions,proto3" json:"positions,omitempty"`
-	// Each document's payload: its JSON object, or only the members payload_fields of it; "" if it has none.
+	// The payload of each document: a JSON object, or only its members that payload_fields names; "" if it has no
+	// payload.
 	Payloads   []string     `protobuf:"bytes,5,rep,name=payloads,proto3" json:"payloads,omitempty"`
 	Alignments []*Alignment `protobuf:"bytes,6,rep,name=alignments,proto3" json:"alignments,omitempty"`
 	// Candidate ids that the collection does not hold, in the order of the request, each once.
@@ -3461,12 +3462,12 @@ type LiveInfo struct {
 	NumChangedDocuments uint64      `protobuf:"varint,3,opt,name=num_changed_documents,json=numChangedDocuments,proto3" json:"num_changed_documents,omitempty"` // documents in segments, without those that were replaced or deleted
 	NumDeletedDocuments uint64      `protobuf:"varint,4,opt,name=num_deleted_documents,json=numDeletedDocuments,proto3" json:"num_deleted_documents,omitempty"` // documents in shards and segments that were replaced or deleted
 	NumSegments         uint64      `protobuf:"varint,5,opt,name=num_segments,json=numSegments,proto3" json:"num_segments,omitempty"`
-	SegmentBytes        uint64      `protobuf:"varint,6,opt,name=segment_bytes,json=segmentBytes,proto3" json:"segment_bytes,omitempty"`               // memory for token vectors in segments, used or not; codes take more on top
+	SegmentBytes        uint64      `protobuf:"varint,6,opt,name=segment_bytes,json=segmentBytes,proto3" json:"segment_bytes,omitempty"`               // memory for token vectors in segments, used or not; codes take additional memory
 	SegmentUsedBytes    uint64      `protobuf:"varint,7,opt,name=segment_used_bytes,json=segmentUsedBytes,proto3" json:"segment_used_bytes,omitempty"` // used by documents: for each its token vectors, but at least 1 KiB
 	LogBytes            uint64      `protobuf:"varint,8,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`                           // on the disk
 	Error               string      `protobuf:"bytes,9,opt,name=error,proto3" json:"error,omitempty"`                                                  // why the collection accepts no writes now; "" if it accepts writes
 	IsCompacting        bool        `protobuf:"varint,10,opt,name=is_compacting,json=isCompacting,proto3" json:"is_compacting,omitempty"`
-	Log                 string      `protobuf:"bytes,11,opt,name=log,proto3" json:"log,omitempty"`       // what orders the writes: "local", or "nats": a stream that several servers follow
+	Log                 string      `protobuf:"bytes,11,opt,name=log,proto3" json:"log,omitempty"`       // "local" if its own log orders the writes, "nats" if a stream does
 	Lag                 uint64      `protobuf:"varint,12,opt,name=lag,proto3" json:"lag,omitempty"`      // messages of that stream which this server has not applied yet
 	Layout              *SlotLayout `protobuf:"bytes,13,opt,name=layout,proto3" json:"layout,omitempty"` // unset if the collection has none, or if this server does not know it yet
 }
@@ -3926,9 +3927,9 @@ type ReplicaCollection struct {
 	Generation uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	// The others are of a collection whose writes a stream orders.
 	Sequence   uint64  `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`                        // of the last write that requests see
-	LagWrites  uint64  `protobuf:"varint,4,opt,name=lag_writes,json=lagWrites,proto3" json:"lag_writes,omitempty"`     // writes that are known and that the server has not applied
-	LagSeconds float64 `protobuf:"fixed64,5,opt,name=lag_seconds,json=lagSeconds,proto3" json:"lag_seconds,omitempty"` // since when it has not applied a write that another server has
-	LeftOut    string  `protobuf:"bytes,6,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`            // why the router sends the server no requests for this collection; "" if it does
+	LagWrites  uint64  `protobuf:"varint,4,opt,name=lag_writes,json=lagWrites,proto3" json:"lag_writes,omitempty"`     // known writes that the server has not applied yet
+	LagSeconds float64 `protobuf:"fixed64,5,opt,name=lag_seconds,json=lagSeconds,proto3" json:"lag_seconds,omitempty"` // how long ago another server first had a write that this one has not applied
+	LeftOut    string  `protobuf:"bytes,6,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`            // why the router sends the server no requests for this collection; "" if it sends requests
 	// The slots whose documents the server holds; unset: all slots. The layout may give fewer of them to its group.
 	Slots          *PartitionInfo `protobuf:"bytes,7,opt,name=slots,proto3" json:"slots,omitempty"`
 	LayoutRevision uint64         `protobuf:"varint,8,opt,name=layout_revision,json=layoutRevision,proto3" json:"layout_revision,omitempty"` // SlotLayout.revision that the server reports; 0 if it reports no layout

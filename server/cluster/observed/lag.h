@@ -21,7 +21,7 @@ struct LagBounds {
 
 struct Lag {
   uint64_t writes = 0;  // known writes that the server has not applied
-  absl::Duration time;  // since when it has not applied a write that another server has
+  absl::Duration time;  // how long ago another server first had a write that this one has not applied
 
   friend bool operator==(const Lag&, const Lag&) = default;
 };
