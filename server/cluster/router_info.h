@@ -15,9 +15,9 @@ bool Answers(const Group& group);
 // Adds the groups and their replicas, as they are at `now`, a time of MonotonicNow().
 void AddGroups(const View& view, absl::Time now, v1::GetInfoResponse& response);
 
-// Returns a text for people, one line for each group and replica that does not answer, for each collection that is not
-// served or lacks documents, for each replica that is left out, and for each group that the loss of one zone would take
-// away (GroupsInOneZone); "" if there is none.
+// Returns a text for people, or "" if nothing is wrong. It has one line for each group and replica that does not
+// answer; for each collection that is not served or lacks documents; for each replica that is left out (gets no
+// requests for a collection); and for each group that the loss of one zone would take away (GroupsInOneZone).
 std::string DescribeLosses(const View& view);
 
 }  // namespace maxsim::cluster

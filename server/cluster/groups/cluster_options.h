@@ -34,8 +34,8 @@ struct ClusterOptions {
   // The servers of this server's group, from which it fetches collections that it lacks; targets as in GroupOptions.
   // Not for routers.
   std::vector<std::string> peers;
-  // The URL that the backups of all collections begin with. The server fetches a collection from its backup if it lacks
-  // the collection, and no peer has it. "": none. Not for routers.
+  // The URL of all backups: those of a collection are in URL/COLLECTION. The server fetches a collection from its
+  // newest backup if it lacks the collection, and no peer has it. "": none. Not for routers.
   std::string backups;
   // A call asks a second replica once it has taken longer than this share of the group's answers in the last half
   // minute. 0: it asks a second replica only if the first one fails.

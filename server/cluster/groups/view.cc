@@ -23,9 +23,9 @@ bool IsSilent(const v1::GetInfoResponse* info, std::string_view name) {
   return report->generation() == 0 && report->state() == v1::COLLECTION_STATE_LOADING;
 }
 
-// Assigns every slot to the part that holds it. Assigns slots that no part holds to `silent`, a group that has not
-// yet said what it holds. `silent` may be null. Returns UNAVAILABLE if two groups hold the same slot, or if no part
-// holds a slot and `silent` is null.
+// Assigns every slot to the part (a group's share of the collection) that holds it. Assigns slots that no part holds to
+// `silent`, a group that has not yet said what it holds (may be null). Returns UNAVAILABLE if two groups hold the same
+// slot, or if no part holds a slot and `silent` is null.
 absl::Status DealSlots(const std::shared_ptr<Group>& silent, CollectionView& view) {
   view.part_of_slot.fill(-1);
   for (size_t idx = 0; idx < view.parts.size(); ++idx) {

@@ -39,9 +39,10 @@ struct CollectionView {
   };
 
   std::string name;
-  // Counts are sums over the groups. The groups agree on the shape. The encoder and the fields are those that one group
-  // reports. `partition` is unset. num_documents has the documents of each group's slots, if a server has counted them.
-  // The other figures are of all documents that one replica of each group holds. live.layout is `layout`.
+  // Counts are sums over the groups. The groups agree on the shape (CheckSameShape). The encoder and the fields are
+  // those that one group reports. `partition` is unset. num_documents has the documents of each group's slots, if a
+  // server has counted them. The other figures are of all documents that one replica of each group holds. live.layout
+  // is `layout`.
   v1::CollectionInfo info;
   // Which group owns which slots. Revision 0: there is no layout, and each group owns the slots that it holds.
   v1::SlotLayout layout = {};

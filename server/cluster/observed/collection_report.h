@@ -17,7 +17,8 @@ const v1::CollectionInfo* ReportAbout(std::string_view name, const v1::GetInfoRe
 // Returns the slots whose documents a server holds; all slots if its collection is no partition.
 collection::SlotRange SlotsOf(const v1::CollectionInfo& info);
 
-// Returns an error if two servers report different shapes of a collection, else OK.
+// Returns an error if two servers report different shapes of a collection (dimension, storage, type of ids, rotation,
+// live or not), else OK.
 absl::Status CheckSameShape(const v1::CollectionInfo& a, const v1::CollectionInfo& b, const std::string& name);
 
 // Adds the figures of a group's part to those of the collection.

@@ -16,9 +16,9 @@ namespace maxsim::cluster {
 // request is wrong.
 bool IsLost(const absl::Status& status);
 
-// Merges the answers of the parts, [split.parts], in rank order (kernels/rank_order.h). Each answer
-// must have passed CheckRerankAnswer (check_rerank.h). `collection` is the one passed to SplitRerank. Each timing is
-// the longest of the parts; the caller sets total_us and encode_us.
+// Merges the answers of the parts into one in rank order (kernels/rank_order.h). answers[i] is that of split.parts[i],
+// and must have passed CheckRerankAnswer (check_rerank.h). `collection` is the one passed to SplitRerank. Each timing
+// is the longest of the parts; the caller sets total_us and encode_us.
 //
 // Returns an error about the request (such as INVALID_ARGUMENT) if a part reported one, translated to the client's
 // request; UNAVAILABLE or DEADLINE_EXCEEDED if all groups are lost, or if one is lost and the request's policy is to

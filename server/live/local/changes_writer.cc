@@ -225,7 +225,7 @@ absl::Status ChangesWriter::Commit() {
   return status;
 }
 
-// Passes the next planned record to Changes. Returns false if the record's document is in no segment.
+// Passes the next planned record to Changes. Returns false if its document was not appended to a segment.
 bool ChangesWriter::TakeNote(const LogRecord& record) {
   if (record.kind != LogRecord::Kind::kUpsert) {
     if (record.kind == LogRecord::Kind::kDelete) changes_->Delete(record);
