@@ -1,5 +1,5 @@
-// The length of arrays that grow in place (AppendableDocuments and AppendableCodes): one thread appends, any thread
-// takes snapshots.
+// Counts the documents and tokens in arrays that grow in place (AppendableDocuments and AppendableCodes): one thread
+// appends, any thread takes snapshots.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@ class AppendedLength {
   Value value_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Writes to `ends` where each of `count` appended documents ends. The array already has `first_token` tokens. `offsets`
-// [count + 1] comes from the view of the appended documents. The function does not write where the first document
-// begins: that offset exists already, and a scan may be reading it.
+// Writes to `ends` the end offset of each of `count` documents that are appended after `first_token` tokens. `offsets`
+// [count + 1] are the documents' own offsets, which begin at 0. The first document's begin is not written: that offset
+// exists already, and a scan may be reading it.
 inline void WriteEnds(const int64_t* offsets, int64_t count, int64_t first_token, int64_t* ends) {
   for (int64_t n = 0; n < count; ++n) ends[n] = first_token + offsets[n + 1];
 }

@@ -43,16 +43,16 @@ class AppendableCodes;
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  // Copies `num_bytes` bytes of the view's memory, from `from` on, to `to`. A mapped file may override this with a
-  // faster way to read bytes that are not in memory yet; this default copies from memory. Thread-safe. Returns
-  // DATA_LOSS when the bytes cannot be read.
+  // Copies `num_bytes` bytes of this source's memory, which begin at `from`, to `to`. This default copies from memory.
+  // A mapped file may override it with a faster way to read bytes that are not in memory yet. Returns DATA_LOSS if the
+  // bytes cannot be read. Thread-safe.
   virtual absl::Status Read(const void* from, size_t num_bytes, void* to) const {
     std::memcpy(to, from, num_bytes);
     return absl::OkStatus();
   }
-  // Returns OK if all bytes that were read from the memory so far are those that were loaded. Otherwise returns
-  // DATA_LOSS and says what changed. Thread-safe and cheap: callers check after each scoring call, before they use
-  // its results.
+  // Returns OK if all bytes that were read from the memory so far are unchanged since the documents were loaded.
+  // Otherwise returns DATA_LOSS and says what changed. Thread-safe and cheap: callers check after each scoring call,
+  // before they use its results.
   virtual absl::Status Check() const = 0;
 };
 
@@ -75,8 +75,8 @@ struct DocumentsView {
   int64_t num_tokens() const { return num_documents == 0 ? 0 : offsets[num_documents]; }
 };
 
-// Checks the shape of a view (not its values): dimension, type, offsets that start at 0 and grow by 1 ..
-// kMaxDocumentTokens.
+// Returns INVALID_ARGUMENT if the shape of a view is wrong: dimension, type, or offsets that do not start at 0 or do
+// not grow by 1 .. kMaxDocumentTokens. Does not check values.
 absl::Status ValidateDocuments(const DocumentsView& documents);
 
 // Returns the type in which callers pass queries against documents of type `documents`. It is F32 for quantised
@@ -88,7 +88,7 @@ constexpr ScalarType QueryType(ScalarType documents) {
 }
 
 // Returns the type to which inline documents of a request are converted, given the collection's type `documents`: F16
-// for residual codes, else the collection's type. QueryType is the same for both types.
+// for residual codes, else the collection's type. QueryType of the result equals QueryType(documents).
 constexpr ScalarType StagedType(ScalarType documents) { return IsResidual(documents) ? ScalarType::kF16 : documents; }
 
 // One query against one set of documents. All pointers are to host memory, which is borrowed for the length of the
@@ -237,8 +237,8 @@ struct BackendInfo {
   std::string device;   // as the vendor names it
   std::string isa;      // instruction set or compute capability in use: "avx2", "sm_90"
   int parallelism = 0;  // worker threads, or multiprocessors
-  // The largest number of token pairs that a caller should put into one call. Such a call takes a fraction of a second,
-  // which matters because a running call cannot be interrupted.
+  // The largest number of token pairs (query tokens x candidate tokens) that a caller should put into one call. Such a
+  // call takes a fraction of a second, which matters because a running call cannot be interrupted.
   uint64_t max_call_work = uint64_t{1} << 36;
   size_t memory_bytes = 0;  // the whole memory that documents may be loaded into
   std::string link;         // how documents are copied to the device, for logs; "" if the backend scores in host memory
@@ -278,21 +278,21 @@ class Backend {
   // Makes an executor with room for `options`. Returns RESOURCE_EXHAUSTED when there is too little memory.
   virtual absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) = 0;
 
-  // Returns the memory that LoadCodes would take for 1, 2 or 4 planes of such codes.
+  // Returns the memory that LoadCodes would take for codes of this shape with 1, 2 or 4 planes (bits per value).
   virtual MemoryNeed CodeBytesNeeded(const CodeShape& shape, int planes, int64_t num_documents,
                                      int64_t num_tokens) const;
 
-  // Returns the most device memory that the workspace of one ScanExecutor takes for scans of objects of this shape with
-  // at most `num_documents` documents each. The result holds for calls that keep to kMaxScanQueries and to the bounds
-  // of a server's calls (kernels/codes/scan.h), and whose queries all have the same candidates in each object: one
-  // list, one mask or all documents. A backend that scans in host memory returns 0.
+  // Returns the most device memory that the workspace of one ScanExecutor takes while it scans loaded codes of this
+  // shape, with at most `num_documents` documents in each object. This holds for calls that keep to kMaxScanQueries and
+  // to the bounds of a server's calls (kernels/codes/scan.h), if all queries of a call have the same candidates in each
+  // object: one list, one mask or all documents. A backend that scans in host memory returns 0.
   virtual size_t ScanBytesNeeded(const CodeShape& shape, int64_t num_documents) const;
 
-  // Makes the first 1, 2 or 4 planes of codes scannable. `keep_alive` owns the view's memory. A backend that scans in
-  // host memory scans the codes in the view's memory, and its result keeps `keep_alive`; any other backend copies the
-  // codes and then drops `keep_alive`. INVALID_ARGUMENT if the codes have fewer planes or are damaged;
-  // RESOURCE_EXHAUSTED, with the numbers, when there is too little memory; UNIMPLEMENTED if the backend cannot scan
-  // codes.
+  // Makes the first `planes` planes (bits per value; 1, 2 or 4) of codes scannable. `keep_alive` owns the view's
+  // memory. A backend that scans in host memory scans the codes in the view's memory, and its result keeps
+  // `keep_alive`; any other backend copies the codes and then drops `keep_alive`. INVALID_ARGUMENT if the codes have
+  // fewer planes or are damaged; RESOURCE_EXHAUSTED, with the numbers, when there is too little memory; UNIMPLEMENTED
+  // if the backend cannot scan codes.
   virtual absl::StatusOr<std::unique_ptr<LoadedCodes>> LoadCodes(const CodesView& codes, int planes,
                                                                  std::shared_ptr<const void> keep_alive);
 
@@ -320,8 +320,8 @@ struct CpuOptions {
 // always the portable one.
 std::vector<std::string> CpuIsas();
 
-// Returns INVALID_ARGUMENT, naming the value, for an instruction set that CpuIsas() does not list or a number of
-// threads that is out of range.
+// Creates the CPU backend. Returns INVALID_ARGUMENT, naming the value, for an instruction set that CpuIsas() does not
+// list or a number of threads that is out of range.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuOptions& options);
 
 struct CudaOptions {

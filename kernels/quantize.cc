@@ -9,8 +9,8 @@
 namespace maxsim {
 namespace {
 
-// Four columns. They take one register if the machine has vectors. Every lane does the same operations as scalar FP32
-// code would, in the same order, so that results have the same bits on every machine.
+// Four columns, which take one vector register if the machine has such registers. Every lane does the same operations
+// as scalar FP32 code would, in the same order, so that results have the same bits on every machine.
 using Columns = float __attribute__((vector_size(16)));
 constexpr int32_t kColumns = 4;
 
@@ -22,9 +22,9 @@ Columns Load(const float* columns) {
 
 void Store(Columns values, float* columns) { std::memcpy(columns, &values, sizeof(values)); }
 
-// Transforms [span] in place: for distances 1, 2, 4, ... x[i], x[i + distance] = x[i] + x[i + distance], x[i] - x[i +
-// distance]; then multiplies by the factor. Two distances are taken at a time, so that columns are loaded and stored
-// half as often.
+// Computes the Hadamard transform of [span] columns in place: for distances 1, 2, 4, ... x[i], x[i + distance] = x[i] +
+// x[i + distance], x[i] - x[i + distance]; then multiplies by the factor. It takes two distances at a time, so that
+// columns are loaded and stored half as often.
 class Hadamard {
  public:
   Hadamard(int32_t span, float factor) : span_(span), factor_(factor) {}
@@ -153,7 +153,7 @@ float Quantize(absl::Span<const float> values, int8_t* target) {
   }
   constexpr float kLargest = kMaxInt8;
   const float inverse = kLargest / largest;
-  // FP32 numbers from 2^23 on are whole, so that adding 1.5 * 2^23 rounds to the nearest even integer.
+  // FP32 numbers from 2^23 on are whole, so adding 1.5 * 2^23 rounds to the nearest integer, ties to even.
   constexpr float kRounds = 12582912.0f;
   for (size_t idx = 0; idx < values.size(); ++idx) {
     const auto element = static_cast<int32_t>((values[idx] * inverse + kRounds) - kRounds);

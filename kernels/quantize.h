@@ -71,7 +71,7 @@ float Quantize(absl::Span<const float> values, int8_t* target);
 float QuantizeDocument(uint64_t seed, int32_t dim, absl::Span<float> rows, int8_t* target);
 
 // Rotates and quantises a copy of a query's rows, [scales.size(), dim] in F32, into `target` [scales.size(), dim], and
-// writes a scale for each token. Thread-safe.
+// writes each token's scale to `scales`. Thread-safe.
 void QuantizeQuery(uint64_t seed, int32_t dim, const float* rows, int8_t* target, absl::Span<float> scales);
 
 }  // namespace maxsim

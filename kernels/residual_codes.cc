@@ -19,7 +19,7 @@ float Rounded(ScalarType type, float value) {
   }
 }
 
-// Returns the bucket of column `column`, counted among the columns that share the byte.
+// Returns the bucket of a column. `byte` holds the buckets of several columns, and `column` counts among these from 0.
 int BucketOf(int byte, int column, const ResidualDecoder::Format& format) {
   const int nbits = format.nbits;
   if (format.low_bits_first) return byte >> (column * nbits) & ((1 << nbits) - 1);

@@ -17,8 +17,8 @@
 
 namespace maxsim {
 
-// Bounds on documents of residual codes. The kernels add the products of a row in one chain, and with wider rows the
-// sum's error would exceed what the contract allows.
+// Upper bounds on the columns of a vector and on the centroids of a codebook. The kernels add all products of a row in
+// one chain. With wider rows, the sum's error would exceed what kernels/maxsim.h allows.
 inline constexpr int32_t kMaxResidualDim = 1024;
 inline constexpr int64_t kMaxCentroids = int64_t{1} << 24;
 

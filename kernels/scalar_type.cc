@@ -15,12 +15,12 @@
 namespace maxsim {
 namespace {
 
-// Elements handled at a time: conversions through F32 keep their intermediate values on the stack, and the search for
-// unusable elements examines elements one by one only in a batch that has one.
+// The number of elements handled at a time: conversions through F32 keep their intermediate values on the stack, and
+// the search for unusable elements examines elements one by one only in a batch that has one.
 constexpr size_t kElementBatch = 512;
 
-// Loads an element by copying its bytes, since it may lie at any address. Compilers turn loops over it into vector
-// code.
+// Loads an element by copying its bytes, since it may lie at any address. Compilers turn loops that call this function
+// into vector code.
 template <typename T>
 T LoadElement(const void* data, size_t idx) {
   T value;
@@ -37,9 +37,9 @@ const void* ElementPointer(ScalarType type, const void* data, size_t idx) {
   return static_cast<const char*>(data) + idx * SizeOf(type);
 }
 
-// HasF16Vectors returns whether the processor has instructions that convert vectors of F16. They give exactly the
-// results of F16ToF32 and F32ToF16, also for NaNs. WidenF16Vectors and NarrowF16Vectors convert as many elements as
-// fill whole vectors, from the first one on, and return their number.
+// HasF16Vectors returns whether the processor has instructions that convert vectors of F16. These instructions give
+// exactly the results of F16ToF32 and F32ToF16, also for NaNs. WidenF16Vectors and NarrowF16Vectors convert as many
+// elements as fill whole vectors, from the first one on, and return their number.
 #if defined(__x86_64__)
 // The conversions are F16C, which every processor with AVX2 has.
 bool HasF16Vectors() {

@@ -11,8 +11,8 @@ ThreadPool::ThreadPool(int parallelism) {
   try {
     for (int idx = 1; idx < parallelism; ++idx) workers_.emplace_back([this] { WorkerLoop(); });
   } catch (const std::system_error&) {
-    // The machine has no more threads. If the exception left this function, the destructors of running threads would
-    // end the process.
+    // The system cannot start more threads, so the pool does with those it has. If the exception left this constructor,
+    // the destructors of running threads would end the process.
   }
 }
 
@@ -53,7 +53,7 @@ void ThreadPool::WorkerLoop() {
     job.work(slot);
     lock.lock();
     // The caller is notified under the lock, since the job lies on the caller's stack and is gone once the caller has
-    // seen the count.
+    // seen that no worker is active.
     if (--job.num_active == 0) job.idle.notify_one();
   }
 }

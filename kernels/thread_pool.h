@@ -20,7 +20,8 @@ class SharedItems {
   explicit SharedItems(size_t num_items) : num_items_(num_items) {}
 
   // Calls work(item) for one unclaimed item after another until none is left. If `work` throws std::bad_alloc, no
-  // thread gets a further item, and the exception is kept here, because it would end the process on a pool's thread.
+  // thread gets a further item, and out_of_memory() returns true. ForEach does not let the exception out, because on a
+  // pool's thread it would end the process.
   template <typename Work>
   void ForEach(const Work& work) {
     try {
@@ -43,7 +44,8 @@ class SharedItems {
 };
 
 // Runs one function on several threads at the same time. Thread-safe: several threads may call Run at the same time.
-// Each caller's thread works on its own call, and free workers join the oldest call that has a free slot.
+// Each caller's thread works on its own call, and free workers join the oldest call that has a free slot (a call has
+// one slot per thread of the pool).
 class ThreadPool {
  public:
   // Starts parallelism - 1 threads. `parallelism` >= 1 is the number of threads of one call, including the caller's. If

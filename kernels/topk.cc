@@ -5,8 +5,8 @@
 namespace maxsim {
 namespace {
 
-// A shrink costs O(capacity) and makes room for about as many pushes. With a smaller capacity than this, the cost of
-// the call itself would matter.
+// The smallest capacity of a selector. Shrink takes O(capacity) time and makes room for at least half as many pushes.
+// With a smaller capacity, the cost of calling Shrink would matter.
 constexpr size_t kMinSelectorCapacity = 1024;
 
 }  // namespace

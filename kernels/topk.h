@@ -28,14 +28,15 @@ class TopKSelector {
     if (kept_.size() >= capacity_) Shrink();
   }
 
-  // Returns results among which are the best k of everything pushed, in no particular order. They are valid until the
-  // next call.
+  // Returns the results kept so far, in no particular order. They include the best k of everything pushed. They are
+  // valid until the next call of a function that is not const.
   absl::Span<const Scored> kept() const { return kept_; }
 
   // Overwrites `best` with the best k of everything pushed, in rank order.
   void Finish(std::vector<Scored>* best);
 
-  // Forgets everything. Keeps memory for 1,024 results for the next use, and frees the rest.
+  // Forgets everything. Frees the memory if it has room for more than 1,024 results; otherwise keeps it for the next
+  // use.
   void Clear();
 
  private:

@@ -160,7 +160,8 @@ absl::Status ValidateDocuments(const DocumentsView& documents) {
   for (int64_t idx = 0; idx < documents.num_documents; ++idx) {
     const int64_t begin = documents.offsets[idx];
     const int64_t end = documents.offsets[idx + 1];
-    // The ends are compared before they are subtracted, since offsets from a file may hold anything.
+    // Compares the offsets before it subtracts them: offsets from a file may be any numbers, and the difference could
+    // overflow.
     if (end <= begin || end - begin > kMaxDocumentTokens) {
       return absl::InvalidArgumentError(absl::StrCat("documents.offsets[", idx + 1, "] is ", end, " after ", begin,
                                                      "; a document has 1 to ", kMaxDocumentTokens, " tokens"));

@@ -28,7 +28,7 @@ absl::Status ValidateReadRows(int64_t num_tokens, int64_t first_token, int64_t n
 // every ordinal. `query_idx` is used in messages only. Returns INVALID_ARGUMENT for the first error that it finds.
 absl::Status ValidateQuery(const Query& query, int64_t num_documents, int64_t query_idx);
 
-// Checks documents that are passed to Stage as ValidateDocuments does. Refuses residual codes.
+// Checks documents that are passed to Stage: makes the checks of ValidateDocuments, and refuses residual codes.
 absl::Status ValidateStaged(const DocumentsView& documents);
 
 // Checks every query as ValidateQuery does, and that `num_results` equals the number of queries.

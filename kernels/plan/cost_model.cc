@@ -31,8 +31,9 @@ constexpr double kClaimingBytes = 9e6;
 // Each document costs the stream kernel the time of reading this many bytes, in addition to its rows, however narrow
 // the rows are.
 constexpr double kDocumentBytes = 3500;
-// With several query tiles, the stream kernel reads most documents from the L2 cache. Its pace then depends on where it
-// keeps query rows: rows in shared memory are read again for every tile.
+// With several query tiles, the stream kernel reads most documents from the L2 cache. Its time is then multiplied by
+// one of these factors, which depends on where it keeps query rows: rows in shared memory are read again for every
+// tile.
 constexpr double kStreamPaceOfRegisterRows = 0.9;
 constexpr double kStreamPaceOfSharedRows = 1.2;
 
@@ -49,15 +50,16 @@ constexpr double kTeamsLater = 2;
 constexpr double kShareDeviations = 1.5;
 constexpr double kClaimDeviations = 3;
 
-// Documents count as unequal if their spread is at least this many bytes and a thread block has at least this many of
-// them.
+// Documents count as unequal if their spread (SpreadTokens) takes at least kUnequalBytes and each thread block has at
+// least kUnequalCandidates documents on average.
 constexpr int64_t kUnequalBytes = 64 << 10;
 constexpr int64_t kUnequalCandidates = 7;
 
-// Ordering takes this many cycles (some 5 us), and one more for every candidate of a row tile.
+// Ordering the candidates takes kOrderingCycles cycles (some 5 us), and one more cycle for every candidate of a row
+// tile.
 constexpr int64_t kOrderingCycles = 7000;
-// A row tile of 256 rows takes one cycle per kBytesOfCycle bytes of a token, and at least kLeastCyclesOfToken cycles
-// for the token's maxima.
+// Scoring one token with a row tile of 256 rows takes one cycle per kBytesOfCycle bytes of the token, but at least
+// kLeastCyclesOfToken cycles, because its maxima take that long.
 constexpr int64_t kBytesOfCycle = 16;
 constexpr int64_t kLeastCyclesOfToken = 7;
 // Ordering is worthwhile only if the longest document is more than 1 / kLongestOfShare of a thread block's share.
@@ -82,8 +84,8 @@ double EstimatedReads(absl::Span<const QueryGroupShape> groups, ScoreTile tile) 
   return reads;
 }
 
-// StreamIsSooner was fitted to calls of 8 to 12,000 documents of 4 to 3,600 tokens with up to 46 queries of 4 to 1,700
-// tokens, in rows of 48 to 1,536 bytes.
+// The constants that StreamIsSooner uses were fitted to calls of 8 to 12,000 documents of 4 to 3,600 tokens with up to
+// 46 queries of 4 to 1,700 tokens, in rows of 48 to 1,536 bytes.
 bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroupShape> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms) {
   const double bytes = document_bytes + kDocumentBytes;

@@ -17,8 +17,8 @@ class DocumentLengths {
   // Returns the tokens of every document if all have equally many; else 0.
   int64_t document_tokens() const { return shortest_ == longest_ ? longest_ : 0; }
   int64_t longest_tokens() const { return longest_; }
-  // Returns an estimate of SpreadTokens (kernels/plan/shares.h), which may be off by a tenth: SpreadTokens bounds the
-  // length of each long document, and this function bounds the mean length of documents of about the same length.
+  // Returns an estimate of SpreadTokens (kernels/plan/shares.h), which may be off by a tenth: SpreadTokens caps the
+  // length of each long document, but this function caps the mean length of all documents in the same Octave.
   int64_t spread_tokens() const;
 
  private:

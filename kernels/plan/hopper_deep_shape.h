@@ -1,10 +1,10 @@
 // The shared memory of the deep kernels (kernels/cuda/score/hopper_deep/kernel.cuh), as both the plan and the kernels
 // compute it.
 //
-// A row is cut into *column chunks* of 128 bytes. A stage of the ring holds one chunk of a token tile; with kDeep128 it
-// holds one chunk for each of the two warpgroups, which have different token tiles. If shared memory has room for all
-// chunks of the row tile and for three stages, the row tile's chunks stay there. Otherwise each stage also holds one
-// chunk of the row tile.
+// A row is cut into *column chunks* of 128 bytes. A stage of the ring (the pipeline of tiles in shared memory) holds
+// one chunk of a token tile; with kDeep128 it holds one chunk for each of the two warpgroups, which have different
+// token tiles. If shared memory has room for all chunks of the row tile and for three stages, the row tile's chunks
+// stay there. Otherwise each stage also holds one chunk of the row tile.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ inline constexpr int32_t kDeepMaxStages = 4;
 inline constexpr int32_t kDeepTileEntries = 3;
 inline constexpr int32_t kDeepMinChunks = 3;
 
-// Returns the token tiles, of different documents, that a pipeline stage holds side by side.
+// Returns the number of token tiles, of different documents, that a pipeline stage holds side by side.
 constexpr int32_t DeepTilesOfStage(ScoreTile tile) { return tile == ScoreTile::kDeep128 ? 2 : 1; }
 
 // Returns the column chunks of a row.
@@ -83,7 +83,8 @@ constexpr DeepLayout DeepLayoutOf(ScoreTile tile, DeepShape shape, int32_t chunk
   return layout;
 }
 
-// Returns the shape with the most stages that fit; one of 0 stages when not even two do.
+// Returns the shape with the most stages that fit in `shared_bytes`, but prefers a row tile that stays in shared memory
+// to more stages. Returns a shape of 0 stages if not even kMinStages stages fit.
 constexpr DeepShape DeepShapeOf(ScoreTile tile, int64_t row_bytes, int32_t shared_bytes) {
   for (const bool resident : {true, false}) {
     for (int32_t stages = kDeepMaxStages; stages >= (resident ? kDeepMinResidentStages : kMinStages); --stages) {

@@ -24,12 +24,13 @@ constexpr int32_t TileOctets(int32_t tile_tokens) { return tile_tokens / kOctetT
 inline constexpr int32_t kTileHeaderBytes = 32;
 inline constexpr int32_t kTilePieceBytes = 8;  // position, scale
 
-// Bytes of the note that the loading warp writes for each piece. The warps that copy the piece and repeat its last
-// token read it.
+// Bytes of the note that the loading warp writes for each piece. The note is read by the warp that copies the piece
+// and, in wide kernels, by the warp that repeats its last token.
 inline constexpr int32_t kPieceNoteBytes = 8;
 
-// A work unit is handed over in a slot (work_unit_slot.cuh), which has row tile and count, then position, rows and
-// scale of up to 32 candidates. The slot has kUnitBarriers barriers of 8 bytes each.
+// The scheduler warp hands a work unit (up to 32 candidates of one row tile) to the other warps in a slot
+// (work_unit_slot.cuh): a head with the row tile and the count, then an entry with position, rows and scale for each
+// candidate. The slot has kUnitBarriers barriers of 8 bytes each.
 inline constexpr int32_t kUnitHeadBytes = 16;
 inline constexpr int32_t kUnitEntryBytes = 16;
 inline constexpr int32_t kUnitBarriers = 2;

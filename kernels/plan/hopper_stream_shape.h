@@ -27,9 +27,9 @@ inline constexpr int32_t kStreamSharedBytes = 227 * 1024;
 inline constexpr int32_t kStreamMinStages = 3;
 
 // Returns the size in bytes of a query row as the stream kernels read it, in device memory and in shared memory: the
-// row is padded with zeros to whole steps. The rows of a query tile (kQueryTileTokens rows) are stored in the order of
-// the operands of mma.sync, not row by row. For every step and every 16 rows, a lane's operand has 16 bytes: of two
-// rows, in the lane's quarter of the step, first both first words and then both second words.
+// row is padded with zeros to whole steps (kStepBytes). The rows of a query tile (kQueryTileTokens rows) are stored in
+// the order of the operands of mma.sync, not row by row. For every step and every 16 rows, a lane's operand has 16
+// bytes: of two rows, in the lane's quarter of the step, first both first words and then both second words.
 constexpr int32_t StreamQueryPitch(int64_t row_bytes) {
   return static_cast<int32_t>((row_bytes + kStepBytes - 1) / kStepBytes * kStepBytes);
 }
@@ -71,7 +71,8 @@ constexpr StreamLayout StreamLayoutOf(int32_t stages, int32_t stage_bytes, int32
   return layout;
 }
 
-// The ring of a stream kernel. A stage always belongs to the same warp, so `warps` divides `stages`.
+// The ring of a stream kernel: the pipeline of token tiles in shared memory. A stage always belongs to the same warp,
+// so `warps` divides `stages`.
 struct StreamShape {
   int32_t tile_tokens = 0;
   int32_t stage_bytes = 0;

@@ -15,10 +15,11 @@ inline constexpr int32_t kWideMaxRowBytes = 2 * kWideHalfBytes;
 inline constexpr int32_t kWideThreads = 384;
 inline constexpr int32_t kWideMultipliers = 8;   // warps
 inline constexpr int32_t kWideAlignment = 1024;  // of the stages, and so of the whole shared memory
-// Maximum number of tokens of the documents. Kernels name a row by a signed 32-bit number.
+// Maximum number of tokens of all documents together. Kernels number rows in signed 32 bits.
 inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;
 
-// Return the halves of a row of `steps` steps, and the stages of the ring, which takes nearly all of the shared memory.
+// WideHalves returns the number of halves in a row of `steps` steps. WideStages returns the number of stages of the
+// ring, which takes nearly all of the shared memory.
 constexpr int32_t WideHalves(int32_t steps) { return steps * kStepBytes <= kWideHalfBytes ? 1 : 2; }
 constexpr int32_t WideStages(int32_t halves) { return halves == 1 ? 11 : 6; }
 

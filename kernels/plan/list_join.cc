@@ -15,8 +15,8 @@ constexpr size_t kCompared = 64;
 // A list joins other lists if at least this part of its sample is among their samples.
 constexpr double kLeastInCommon = 0.25;
 
-// A Sketch holds the sampled ordinals of one or more lists as marks by hash. Such small sets of ordinals hardly ever
-// share marks.
+// A Sketch holds the sampled ordinals of one or more lists as a bitmap: each ordinal sets one bit, its mark. Samples
+// are so small that two ordinals hardly ever set the same bit.
 class Sketch {
  public:
   void Add(uint32_t hash) { words_[hash / 64 % kWords] |= uint64_t{1} << hash % 64; }
@@ -63,14 +63,15 @@ class Sketch {
   double marks_ = 0;
 };
 
-// Returns the value with differences in few bits spread over all of them.
+// Returns a hash of the value: if two values differ in a few bits, their hashes differ in about half of the bits.
 uint32_t Mixed(uint32_t value) {
   value = (value ^ value >> 16) * 0x85ebca6bu;
   value = (value ^ value >> 13) * 0xc2b2ae35u;
   return value ^ value >> 16;
 }
 
-// Returns the sketch of the ordinals whose hash, a plain product, is at most `threshold`.
+// Returns the sketch of a sample of the list: those ordinals whose product with a constant, modulo 2^32, is at most
+// `threshold`.
 Sketch SketchOf(absl::Span<const uint32_t> ordinals, uint32_t threshold) {
   constexpr size_t kSampledAtOnce = 256;
   Sketch sketch;

@@ -20,9 +20,10 @@ inline constexpr int64_t kMaxPlacedCandidates = 65536;
 inline constexpr int32_t kMaxEarlyOctets = 0x3fffffff;
 
 struct OrderPlan {
-  // The token octets of a work unit: a power of two, at least 32. 0 means that candidates are not ordered.
+  // The size of a work unit in octets of tokens (eight tokens each): a power of two, at least 32. 0 means that
+  // candidates are not ordered.
   int32_t unit_octets = 0;
-  // A thread block claims work units ahead of time until it has this many token octets. At most kMaxEarlyOctets.
+  // A thread block claims work units ahead of time until it has claimed this many octets. At most kMaxEarlyOctets.
   int32_t early_octets = 0;
 };
 

@@ -9,8 +9,9 @@
 
 namespace maxsim {
 
-// Bounds on the stages of the ring. Two is the smallest number that overlaps loading with arithmetic. More than eight
-// gain nothing, and the size of the candidate table below assumes at most eight.
+// Bounds on the stages of the ring, the pipeline of tiles in shared memory. Two is the smallest number that overlaps
+// loading with arithmetic. More than eight gain nothing, and the size of the candidate table below assumes at most
+// eight.
 inline constexpr int32_t kMinStages = 2;
 inline constexpr int32_t kMaxStages = 8;
 

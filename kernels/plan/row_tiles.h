@@ -21,8 +21,8 @@ struct QueryGroupShape {
   int64_t packed_query_tiles = 0;
 };
 
-// Returns whether tails of the group's queries share query tiles on the tiling. They do if the tiling allows it and if
-// it saves enough row tiles, because shared query tiles take longer to sum.
+// Returns whether tails (the tokens of a query after its last full query tile) share query tiles on the tiling. They do
+// if the tiling allows it and if it saves enough row tiles, because shared query tiles take longer to sum.
 bool SharesQueryTiles(const QueryGroupShape& group, ScoreTile tile);
 
 // Returns the number of query tiles that the group's rows take on the tiling.
@@ -37,8 +37,8 @@ int64_t RowTiles(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 // Returns the number of candidates, summed over all row tiles: each row tile reads every candidate of its group.
 int64_t RowTileCandidates(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 
-// Returns whether the last row tile is a half row tile (kHalfTileQueryTiles) if `num_query_tiles` query tiles are cut
-// into row tiles.
+// Returns whether the last of the row tiles that `num_query_tiles` query tiles are cut into is a half row tile: one
+// with at most kHalfTileQueryTiles query tiles.
 bool EndsInHalfTile(int64_t num_query_tiles, ScoreTile tile);
 
 // Returns how many row tiles of all groups are half row tiles (kHalfTileQueryTiles).

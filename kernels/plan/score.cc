@@ -77,9 +77,10 @@ int32_t StagesWithin(const ScorePlan& plan, bool resident, int64_t budget) {
   return 0;
 }
 
-// Chooses residency, stages and thread blocks per multiprocessor. Returns false if no choice fits. Two or more thread
-// blocks on a multiprocessor hide each other's barriers, so it prefers several if each still has a ring of three
-// stages. A row tile that is too wide to stay in shared memory is streamed.
+// Chooses whether the row tile stays in shared memory, the stages, and the thread blocks per multiprocessor. Returns
+// false if no choice fits. Two or more thread blocks on a multiprocessor hide each other's barriers, so the function
+// prefers several if each still has a ring of three stages. A row tile that is too wide to stay in shared memory is
+// streamed.
 bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
   const TileTraits traits = TraitsOf(plan.tile);
   const auto fits = [&](bool resident, int32_t blocks_per_sm, int32_t least_stages) {

@@ -38,7 +38,7 @@ struct ScorePlan {
   int32_t blocks_per_sm = 0;
   int64_t num_row_tiles = 0;   // row tiles of all groups
   int64_t num_half_tiles = 0;  // row tiles of at most kHalfTileQueryTiles query tiles; wide kernels only
-  // The number of row tiles that the grid works on at the same time. It strides over all row tiles.
+  // The number of row tiles that the grid works on at the same time. The grid strides over all row tiles.
   int32_t row_tiles_at_once = 0;
   // The number of thread blocks that share one row tile's candidates. In the Hopper kernels these are all thread blocks
   // of the grid. In a stream kernel, StreamShares says how many of them take part.

@@ -9,7 +9,8 @@
 namespace maxsim {
 namespace {
 
-// The approximate number of scores in a split. With fewer, splits spend more time waiting for one another than reading.
+// The approximate number of scores in a split, the part of a query that one thread block selects from. With fewer
+// scores, thread blocks wait for one another longer than they read.
 constexpr int64_t kSplitScores = 8192;
 // Up to this many scores, a single thread block selects alone and waits for no other.
 constexpr int64_t kOneBlockScores = 2 * kSplitScores;

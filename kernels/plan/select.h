@@ -18,7 +18,8 @@ namespace maxsim {
 // would be too small or too many, or if more candidates of a split reach the bound than its list can hold, histograms
 // give the bound instead.
 inline constexpr int64_t kRankAllCandidates = 4096;
-// The most candidates that one thread block selects from (kernels/cuda/score/hopper_stream/single_launch_call.h).
+// The most candidates of a call whose results one thread block selects
+// (kernels/cuda/score/hopper_stream/single_launch_call.h).
 inline constexpr int64_t kBlockSelectCandidates = 2048;
 inline constexpr int32_t kMaxSelectSplits = 256;    // of a query
 inline constexpr int32_t kMaxSelectBuckets = 8192;  // of a query

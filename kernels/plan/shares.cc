@@ -16,7 +16,8 @@ namespace {
 // their candidates. It chooses the fewest teams that leave as few thread blocks as possible without a team.
 int32_t TeamBlocks(int64_t grid, int64_t num_row_tiles, const StreamCandidates& candidates) {
   if (candidates.regular == 0 || candidates.total == 0 || candidates.total > kMaxTeamCandidates) return 1;
-  // A team has parts of at most two row tiles, so two of its work units may lack up to 31 of 32 candidates.
+  // A team may have candidates of two row tiles, but a work unit has candidates of one only. With this many candidates,
+  // kTeamUnits work units are enough wherever the row tile ends.
   const int64_t room =
       num_row_tiles == 1 ? 32 * kTeamUnits : std::min<int64_t>(32 * (kTeamUnits - 1) + 1, candidates.regular);
   int64_t best = 1, most_blocks = 0;
