@@ -32,7 +32,7 @@
 namespace maxsim::cuda {
 namespace {
 
-// Large enough for the link's full rate (pieces of 1 MiB reach two thirds of it).
+// The size of each pinned buffer of an upload. It reaches the link's full rate; 1 MiB would reach two thirds of it.
 constexpr size_t kUploadSlotBytes = size_t{16} << 20;
 
 absl::Status NoDevice(cudaError_t error) {

@@ -16,8 +16,8 @@ namespace maxsim::cuda {
 
 class CudaBackend final : public Backend {
  public:
-  // UNAVAILABLE if there is no driver, no device of that number or no code for it in this build, or if its compute
-  // capability is below 8.0.
+  // Opens the device. Returns UNAVAILABLE if there is no driver, no device of that number, or no code for it in this
+  // build, or if its compute capability is below 8.0.
   static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(const CudaOptions& options);
 
   const BackendInfo& info() const override { return info_; }
@@ -43,9 +43,9 @@ class CudaBackend final : public Backend {
  private:
   explicit CudaBackend(std::unique_ptr<Device> device);
 
-  // RESOURCE_EXHAUSTED, with the numbers, unless the arrays of `shape` fit in the device's free memory.
+  // Returns RESOURCE_EXHAUSTED, with the numbers, unless the arrays of `shape` fit in the device's free memory.
   absl::Status CheckRoom(const CudaDocuments::Shape& shape, size_t codebook_bytes) const;
-  // RESOURCE_EXHAUSTED, with the numbers, unless codes of this size fit in the device's free memory.
+  // Returns RESOURCE_EXHAUSTED, with the numbers, unless codes of this size fit in the device's free memory.
   absl::Status CheckCodeRoom(const CodeShape& shape, int planes, int64_t num_documents, int64_t num_tokens) const;
   absl::StatusOr<std::unique_ptr<Documents>> LoadResident(const DocumentsView& documents);
   absl::StatusOr<std::unique_ptr<Documents>> Upload(const DocumentsView& view);

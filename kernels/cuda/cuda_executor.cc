@@ -41,8 +41,8 @@ absl::StatusOr<const LoadedDocuments*> CudaExecutor::LoadedHere(const Documents&
   return absl::InvalidArgumentError("the documents were loaded by a backend other than this executor's");
 }
 
-// Returns FAILED_PRECONDITION if the backend has no document batches. Such a backend loads host documents only if
-// there are none to score (CudaBackend::Load).
+// Returns FAILED_PRECONDITION if the backend was created without document batches (CudaOptions::stream_block_bytes is
+// 0). Such a backend loads documents into Tier::kHost and kDisk only if there are none (CudaBackend::Load).
 absl::StatusOr<HostDocumentCalls*> CudaExecutor::CallsOfHostDocuments() const {
   if (host_document_calls_ != nullptr) return host_document_calls_.get();
   return absl::FailedPreconditionError("this backend was made without room for documents outside of device memory");

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kMarkThreads) MarkDocuments(JoinCall call) {
   }
 }
 
-// Each thread block reads kSelectThreads words of the bitmap, and writes the documents that they mark to the next
+// Each thread block reads kSelectThreads words of the bitmap, and writes the documents that they mark to the next free
 // places of the union.
 __global__ void __launch_bounds__(kSelectThreads) ReadUnions(JoinCall call) {
   __shared__ ScanSpace scan;

@@ -14,12 +14,13 @@ namespace maxsim::cuda {
 // BatchCapacity says what a batch has room for.
 struct BatchCapacity {
   int64_t rows = 0;  // rows, which are tokens
-  // Documents of a scan. A list's batch takes half as many, because it has two offsets per document.
+  // The most documents of a batch of consecutive documents. A batch of listed documents takes half as many, because it
+  // has two offsets per document.
   int64_t documents = 0;
 };
 
-// Returns the end of the documents from `begin` on that fit one batch: at least begin + 1, at most `num_documents`. A
-// document alone must fit. `offsets` is [num_documents + 1], in rows.
+// Returns the end of the documents from `begin` on that fit one batch: at least begin + 1, at most `num_documents`.
+// Every document must fit a batch by itself. `offsets` is [num_documents + 1], in rows.
 int64_t EndOfBatch(const int64_t* offsets, int64_t begin, int64_t num_documents, const BatchCapacity& capacity);
 
 // A document of a batch, and where its rows are in it.
@@ -49,9 +50,10 @@ class ListPasses {
 
   absl::Span<const ListPass> passes() const { return absl::MakeConstSpan(passes_).first(num_passes_); }
 
-  // Returns what replaces the ordinals of query i's list: for each candidate the location of its document, which is the
-  // even number 2 s if slot s of the candidate's pass has the document. A batch has two offsets per slot, the first row
-  // and the end, so documents need not be adjacent. Queries with the same list share its locations.
+  // Returns what replaces the ordinals in the list of query number `query`: for each candidate the location of its
+  // document, which is the even number 2 s if slot s of the candidate's pass has the document. A batch has two offsets
+  // per slot, the first row and the end, so documents need not be adjacent. Queries with the same list share its
+  // locations.
   const uint32_t* locations(size_t query) const {
     return locations_.data() + lists_[list_of_query_[query]].locations_begin;
   }

@@ -58,8 +58,8 @@ void DocumentCache::Remember(const Key& key) {
   missed_[fingerprint.slot] = fingerprint.tag;
 }
 
-// Begins to overwrite the next segment and forgets its documents. Returns false, and does nothing, if this pass reads
-// from it.
+// Begins to overwrite the next segment and forgets its documents. Returns false, and does nothing, if the current pass
+// reads from that segment.
 bool DocumentCache::NextSegment() {
   const auto next = static_cast<uint32_t>((current_ + 1) % segments_.size());
   Segment& segment = segments_[next];

@@ -42,7 +42,8 @@ class DocumentCache {
   // Empties the cache. Call it if documents were admitted but may not have been copied.
   void Clear();
 
-  // Returns the byte where the document begins and counts a hit, or returns nullopt if the cache does not hold it.
+  // Returns the byte where the document begins, or nullopt if the cache does not hold the document. A document that was
+  // found is admitted again sooner after it is overwritten.
   std::optional<int64_t> Find(const Key& key);
 
   // Decides after a miss whether to admit the document, which has `bytes` bytes. Returns the byte, a multiple of

@@ -42,7 +42,7 @@ size_t TableBytes(int64_t batch_bytes) {
          static_cast<size_t>(MaxCopies(batch_bytes)) * sizeof(GatherCopy);
 }
 
-// Sets `slice` to the part of `ranges` that has the rows number first .. first + count, counted from the ranges' begin.
+// Sets `slice` to the ranges of `count` rows of `ranges`, from row number `first` on, counted across all ranges.
 void Slice(absl::Span<const RowRange> ranges, int64_t first, int64_t count, std::vector<RowRange>& slice) {
   slice.clear();
   for (const RowRange& range : ranges) {
@@ -64,8 +64,8 @@ absl::StatusOr<std::unique_ptr<DocumentTransfer>> DocumentTransfer::Create(const
   return transfer;
 }
 
-// The cache follows the batches in the arena. Each batch has room for one extra row, because its first row begins at a
-// multiple of its documents' row_bytes.
+// The cache follows the batches in the arena, one block of device memory. Each batch has room for one extra row,
+// because its first row begins at a multiple of its documents' row_bytes.
 DocumentTransfer::DocumentTransfer(const Device* device, int64_t batch_bytes, int64_t cache_bytes)
     : device_(device), batch_bytes_(batch_bytes), cache_(2 * (batch_bytes + kMaxRowBytes), cache_bytes) {
   batches_[1].begin = batch_bytes + kMaxRowBytes;

@@ -32,9 +32,9 @@ struct TransferCounts {
 
 // A document batch as scoring kernels take it.
 struct DocumentBatch {
-  const CudaDocuments* memory = nullptr;   // the arena with all rows, which `offsets` count; it has no offsets itself
+  const CudaDocuments* memory = nullptr;   // all rows in the arena, without offsets; `offsets` count its rows
   const int64_t* offsets = nullptr;        // in device memory, at the indices that LoadRange and LoadSlots name
-  const float* scales = nullptr;           // in device memory, at the same kind of indices; null unless I8
+  const float* scales = nullptr;           // in device memory, at the indices that they name; null unless I8
   const CudaCodebook* codebook = nullptr;  // that of the host documents; null unless they are residual codes
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
@@ -43,9 +43,9 @@ struct DocumentBatch {
 // Copies the host documents of one executor's calls to the device. Not thread-safe.
 class DocumentTransfer {
  public:
-  // Allocates on `device`, which is the current one and must outlive the result. A batch has room for `batch_bytes` of
-  // rows, at least those of the longest document that is ever loaded, and the cache for `cache_bytes`.
-  // RESOURCE_EXHAUSTED when they do not fit.
+  // Allocates on `device`, which is the current one and must outlive the result. A batch has room for `batch_bytes`
+  // bytes of rows; every document that is loaded later must fit. The cache has room for `cache_bytes`. Returns
+  // RESOURCE_EXHAUSTED if device or pinned memory is too small.
   static absl::StatusOr<std::unique_ptr<DocumentTransfer>> Create(const Device* device, int64_t batch_bytes,
                                                                   int64_t cache_bytes);
 
@@ -58,10 +58,10 @@ class DocumentTransfer {
   // Returns whether the kernels that need tensor maps can score documents of this type and dimension.
   bool HasMaps(const HostDocuments& documents) { return Describe(documents).maps() != nullptr; }
 
-  // Starts to copy the documents begin .. end, which fit a batch, to the device, and lets the CUDA stream `consumer`
-  // wait for them. The offset and the scale of document n are at index n - begin. Blocks until the tables of the
-  // batch that is reused have been copied. The result is valid until the second Load after this one. DATA_LOSS if the
-  // rows cannot be read.
+  // Starts to copy the documents begin .. end - 1, which must fit a batch, to the device, and makes the CUDA stream
+  // `consumer` wait for the copies. The offset and the scale of document n are at index n - begin. Blocks until the
+  // tables of the batch that is reused have been copied. There are two batches, so the result is valid until the second
+  // LoadRange or LoadSlots after this one. Returns DATA_LOSS if the rows cannot be read.
   absl::StatusOr<DocumentBatch> LoadRange(const HostDocuments& documents, int64_t begin, int64_t end,
                                           cudaStream_t consumer);
 
@@ -70,8 +70,8 @@ class DocumentTransfer {
   absl::StatusOr<DocumentBatch> LoadSlots(const HostDocuments& documents, absl::Span<const BatchSlot> slots,
                                           int64_t num_rows, cudaStream_t consumer);
 
-  // Allows the batch of the last Load to be reused when `consumer` has reached this point. Call it after all kernels
-  // that read the batch have been launched on `consumer`.
+  // Allows the batch of the last LoadRange or LoadSlots to be reused when `consumer` has reached this point. Call it
+  // after all kernels that read the batch have been launched on `consumer`.
   absl::Status Release(cudaStream_t consumer);
 
   // Returns how much was copied, and how many documents the cache had, since the last call of TakeCounts.

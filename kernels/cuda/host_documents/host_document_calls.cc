@@ -36,7 +36,7 @@ class FinishTransfer {
   bool finished_ = false;
 };
 
-// Returns the pass over the candidates first .. first + count of every query, which are in the batch.
+// Returns the pass over `count` candidates of every query, from candidate `first` on. Their documents are in the batch.
 ScorePass PassOver(const DocumentBatch& batch, int64_t first, int64_t count) {
   return {.memory = batch.memory,
           .offsets = batch.offsets,

@@ -26,8 +26,8 @@ namespace maxsim::cuda {
 // Owns an executor's document batches and its cache of documents. Not thread-safe.
 class HostDocumentCalls {
  public:
-  // Allocates on `device`, which is the current one, must outlive the result and has document batches
-  // (stream_block_bytes). RESOURCE_EXHAUSTED when they do not fit.
+  // Allocates on `device`, which must be the current one, must outlive the result, and must have a stream_block_bytes
+  // above 0. Returns RESOURCE_EXHAUSTED if there is too little memory.
   static absl::StatusOr<std::unique_ptr<HostDocumentCalls>> Create(const Device* device);
 
   // Runs Executor::TopK for a call that has passed its checks. Waits for everything that it started, after an error

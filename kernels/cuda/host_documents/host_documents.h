@@ -15,7 +15,7 @@
 
 namespace maxsim::cuda {
 
-// RowRange names the consecutive rows first .. first + count of documents.
+// RowRange names `count` consecutive rows of documents, from row `first` on.
 struct RowRange {
   int64_t first = 0;
   int64_t count = 0;
@@ -26,10 +26,9 @@ class HostDocuments final : public LoadedDocuments {
  public:
   using Shape = CudaDocuments::Shape;
 
-  // `tier` is kHost, which copies the view, or kDisk, which holds on to `keep_alive`. The view must be
-  // valid, and `device` must be the current one. `device` and `readers` must outlive the result.
-  // RESOURCE_EXHAUSTED if there is no pinned memory for the rows; DATA_LOSS if the view's source cannot be
-  // read.
+  // If `tier` is kHost, copies the documents. If it is kDisk, keeps `keep_alive`, which owns the view's memory. The
+  // view must be valid, and `device` must be the current one. `device` and `readers` must outlive the result. Returns
+  // RESOURCE_EXHAUSTED if there is no pinned memory for the rows; DATA_LOSS if the view's source cannot be read.
   static absl::StatusOr<std::unique_ptr<HostDocuments>> Load(const Device* device, ThreadPool* readers,
                                                              const DocumentsView& view, Tier tier,
                                                              std::shared_ptr<const void> keep_alive);
@@ -66,7 +65,7 @@ class HostDocuments final : public LoadedDocuments {
   // DATA_LOSS if the rows cannot be read. For kDisk only.
   absl::Status ReadRows(absl::Span<const RowRange> ranges, uint8_t* to) const;
 
-  // Returns OK if all rows that were read so far are those that were loaded: the file has not changed
+  // Returns OK if all rows that were read so far are unchanged since the documents were loaded, otherwise DATA_LOSS
   // (MemorySource::Check).
   absl::Status Check() const { return view_.source == nullptr ? absl::OkStatus() : view_.source->Check(); }
 

@@ -32,9 +32,10 @@ class AppendCopier {
     size_t to_row_bytes = 0;
   };
 
-  // Appends of up to this many bytes have their pieces staged together: some dozen usual documents.
+  // An append of up to this many bytes (some dozen usual documents) puts all its pieces into one pinned buffer.
   static constexpr size_t kSmallBytes = size_t{256} << 10;
-  // The bytes of each other slot of pinned memory: enough that copying a slot takes longer than starting the copy.
+  // Larger appends go through two pinned slots of this size, so large that copying a slot takes longer than starting
+  // the copy.
   static constexpr size_t kSlotBytes = size_t{1} << 20;
   static constexpr size_t kPinnedBytes = kSmallBytes + 2 * kSlotBytes;
 
@@ -47,7 +48,7 @@ class AppendCopier {
   // Sets `bytes` of device memory to zero, and waits for it. The device must be the current one.
   absl::Status Clear(void* to, size_t bytes);
 
-  // Copies the pieces, in this order, and waits for it. After an error nothing reads the pieces any more.
+  // Copies the pieces, in this order, and waits until all are copied. After an error nothing reads the pieces any more.
   absl::Status Copy(absl::Span<const Piece> pieces);
 
  private:

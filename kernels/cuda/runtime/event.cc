@@ -7,8 +7,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// A thread that sleeps until an event is done wakes up some 25 us late (kernels/cuda/call/planning/call_wait.cc).
-// That is longer than the copy of a small document takes.
+// How long PollThenWait polls before it sleeps. A thread that sleeps until an event is done wakes up some 25 us late
+// (kernels/cuda/call/planning/call_wait.cc), which is longer than the copy of a small document takes.
 constexpr auto kPollTime = std::chrono::microseconds(50);
 
 }  // namespace

@@ -15,7 +15,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// A sample takes more than a millisecond, so that the start and the end of a measurement do not matter.
+// The bytes that one measurement copies. They take more than a millisecond, so the time to start and end it does not
+// matter.
 constexpr int64_t kSampleBytes = int64_t{64} << 20;
 constexpr int kRounds = 2;
 

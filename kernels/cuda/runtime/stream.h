@@ -33,8 +33,8 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-// Waits at the end of a scope for everything that was started on a CUDA stream, unless Finished was called: an error
-// must not leave copies from memory that is about to be used again.
+// Waits at the end of a scope for everything that was started on a CUDA stream, unless Finished was called. So after an
+// error no copy still reads memory that is about to be used again.
 class FinishOnError {
  public:
   explicit FinishOnError(cudaStream_t stream) : stream_(stream) {}

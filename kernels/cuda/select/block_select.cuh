@@ -83,9 +83,9 @@ __device__ __forceinline__ void SelectInBlock(const float* scores, int count, in
     highest = max(highest, bits);
     lowest = min(lowest, bits);
   });
-  // The k-th best score is at least the lowest score. If at least k threads have a score, it is also at least the
-  // lowest of the threads' best scores, since at least k scores reach that one. So a few scores that are much lower do
-  // not make the bins wider.
+  // The k-th best score is at least the lowest score. If at least k threads have a score, the k-th best score is also
+  // at least the lowest of the threads' best scores, since at least k scores reach that one. So a few scores that are
+  // much lower do not make the bins wider.
   if (highest != 0 && k <= min(count, kThreads)) lowest = highest;
   highest = __reduce_max_sync(0xffffffffu, highest);
   lowest = __reduce_min_sync(0xffffffffu, lowest);

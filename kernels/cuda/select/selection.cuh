@@ -18,9 +18,9 @@
 //  - No block waits for a block that may not be running. A block waits for splits. If no block has taken a split, a
 //    waiting block takes it itself, but only after some time, because the split's own block is usually about to start.
 //    So not all blocks of the grid need to run at the same time: kernels of other CUDA streams may hold any part of the
-//    device, and even a single running block finishes the selection. If another block has taken a block's split before
-//    it starts, it has nothing to do. Splits are taken only in the scan, so after the scan every split belongs to a
-//    running block.
+//    device, and even a single running block finishes the selection. A block whose split was taken before the block
+//    started has nothing to do. Splits are taken only in the scan, so after the scan every split belongs to a running
+//    block.
 //  - The data written for a split depends only on the split, so results do not depend on which block took it.
 //  - The scan begins to read scores before the claim of the split has been answered.
 #pragma once
@@ -38,7 +38,7 @@ namespace maxsim::cuda::selection {
 // function is said to be for thread 0.
 class Selection {
  public:
-  // Before Run is called, `shared.query` must be set, and what it describes must be ready to be read.
+  // Before Run is called, `shared.query` must be set, and the scores of that query must have been written.
   __device__ __forceinline__ Selection(const float* all_scores, SelectWorkspace& workspace, Shared& shared)
       : query_(shared.query),
         scores_(all_scores + query_.scores_offset),
@@ -60,13 +60,13 @@ class Selection {
 
   // Waiting for other blocks: selection_sync.cuh.
 
-  // Tells the blocks that wait for the phase that it is done for `count` more splits, and makes everything that this
-  // block has written for these splits visible to them.
+  // Adds `count` to the number of splits that have finished the phase, which other blocks wait for. Everything that
+  // this block has written for these splits is then visible to those blocks.
   __device__ __forceinline__ void Arrive(uint32_t count);
-  // Returns how many splits have arrived, summed over the phases so far.
+  // Returns how many splits have finished a phase, summed over the phases so far.
   __device__ __forceinline__ uint32_t NumDone() const;
-  // Waits until all splits have arrived at the end of the phase. With kHelp, the block meanwhile takes splits that no
-  // block has taken, and scans them.
+  // Waits until all splits have finished the phase. With kHelp, the block meanwhile takes splits that no block has
+  // taken, and scans them.
   template <bool kHelp>
   __device__ __forceinline__ void WaitForPhase();
   // Returns -1 when the phase is done. For thread 0.
@@ -106,12 +106,12 @@ class Selection {
   // Lower bounds of the k-th key: selection_bound.cuh.
 
   // Finds the bin of `histogram` that holds the need-th largest of the counted keys, and leaves it in shared_.bin,
-  // .above and .in_bin. Returns false when there are fewer keys.
+  // .above and .in_bin. Returns false if fewer than `need` keys were counted.
   __device__ __forceinline__ bool FindBin(const uint32_t* histogram, uint32_t need);
-  // Returns a key that the maxima of at least k buckets reach, and of hardly more. If fewer than k buckets have scores,
-  // returns 1, which every key reaches. Every block finds the same key. Sets highest_score_.
+  // Returns a key that the maxima of at least k buckets reach, and those of hardly more than k. If fewer than k buckets
+  // have scores, returns 1, which every key reaches. Every block finds the same key. Sets highest_score_.
   __device__ __forceinline__ uint64_t FindBoundByBuckets();
-  // Returns the window of all keys. For plans without buckets. Sets highest_score_.
+  // Returns the window (range) of all keys. For plans without buckets. Sets highest_score_.
   __device__ __forceinline__ KeyWindow WholeWindow();
   // Narrows a window that holds the k best keys, by histograms of all scores, until the keys that reach its low end fit
   // the common list. Returns the low end.

@@ -70,8 +70,8 @@ __device__ __forceinline__ KeyWindow Selection::WholeWindow() {
 
 __device__ __forceinline__ uint64_t Selection::NarrowByHistograms(KeyWindow window) {
   const uint32_t room = num_splits_ * static_cast<uint32_t>(query_.list_keys);
-  // The window is narrow enough if it leaves this many keys. Fewer keys would be ranked faster, but another pass
-  // takes longer than ranking the keys of one more bin.
+  // The window is narrow enough if it leaves this many keys or fewer. Fewer keys would be ranked faster, but another
+  // pass takes longer than ranking the keys of one more bin.
   const uint32_t enough = min(room, k_ + k_ / 4 + 1024);
   uint32_t* copies = reinterpret_cast<uint32_t*>(shared_.keys);
   uint32_t above = 0;  // keys above the window

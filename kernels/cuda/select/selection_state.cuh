@@ -27,8 +27,8 @@ static_assert(kHistogramCopies * kSelectBins * sizeof(uint32_t) <= kSharedKeys *
 // If a bin has more keys than this, ranking within bins would be slow, so every key is ranked against all others
 // instead.
 inline constexpr int kMaxKeysPerBin = 512;
-// RankByBins takes the bins that begin within this many ranks together. The last of them may end up to a bin's size
-// beyond the range, and its keys must fit in shared memory too.
+// RankByBins takes the bins that begin within this many ranks together. The last of these bins may end up to
+// kMaxKeysPerBin ranks beyond that range, and its keys must fit in shared memory too.
 inline constexpr int kRanksPerRound = kSharedKeys - kMaxKeysPerBin;
 // Number of keys that a warp ranks together against all others.
 inline constexpr int kKeysPerWarp = 4;

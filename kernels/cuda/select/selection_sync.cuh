@@ -1,5 +1,5 @@
 // Lets the thread blocks of a large selection (selection.cuh) wait for one another. A phase is done when all splits
-// have arrived at its end.
+// have finished it.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -59,8 +59,8 @@ struct SelectCall {
 cudaError_t PrepareSelect(bool& overlap);
 
 // Enqueues the selections: one launch for all large ones, and one for all small ones. A launch without selections is
-// left out. The last launch notes its times in `times`, which may be null. `overlap` is what PrepareSelect has made
-// of it.
+// left out. The last launch notes its times in `times`, which may be null. `overlap` is the value that PrepareSelect
+// left in its argument.
 cudaError_t LaunchSelect(const SelectCall& call, CallTimes* times, bool overlap, cudaStream_t stream);
 
 // The functions above call these: PrepareLargeSelect and LaunchLargeSelect for large selections, PrepareRank and

@@ -24,7 +24,8 @@ __global__ void __launch_bounds__(kThreads) CopyInput(const __grid_constant__ In
   if (i < copy.bytes / sizeof(uint4)) {
     const uint4 piece = static_cast<const uint4*>(copy.pinned)[i];
     static_cast<uint4*>(copy.device)[i] = piece;
-    // For bytes before the lists of ordinals, this unsigned difference wraps round and exceeds num_ordinals.
+    // For bytes before the lists of ordinals, this unsigned difference wraps round and exceeds num_ordinals, so that
+    // nothing is prefetched.
     const uint32_t first = i * 4 - static_cast<uint32_t>(copy.ordinals / sizeof(uint32_t));
     if (copy.offsets != nullptr) {
       if (first < copy.num_ordinals) Prefetch(copy.offsets + piece.x);

@@ -31,8 +31,8 @@ struct SingleLaunch {
 };
 static_assert(std::is_trivially_copyable_v<SingleLaunch>);
 
-// Launches on the workspace's CUDA stream, for the slice whose plan is workspace.input and whose input is on the device
-// or on its way there. Errors are CUDA's.
+// Launches the kernels of a slice (queries of a call that fit the workspace together) on the workspace's CUDA stream.
+// The slice's plan is workspace.input; its input is on the device or on its way there. All errors are CUDA's.
 class ScoreLauncher {
  public:
   explicit ScoreLauncher(const CallContext& context) : context_(context) {}
@@ -58,7 +58,7 @@ class ScoreLauncher {
   int32_t ClaimCandidates(const ScorePass& pass) const;
   // Fills in the parameters that are the same for every launch of the pass.
   void FillPass(const ScorePass& pass, ScoreParams& params) const;
-  // These fill in the parameters for the pass's candidates first .. first + count, which one launch scores.
+  // These fill in the parameters of the launch that scores `count` candidates of the pass, from candidate `first` on.
   void FillScores(const ScorePass& pass, int64_t first, int64_t count, ScoreParams& params) const;
   void FillHopper(const ScorePass& pass, int64_t first, int64_t count, HopperParams& params) const;
   void FillWorkQueue(const ScorePass& pass, int64_t first, int64_t count, const CandidateOrder& order,
@@ -66,7 +66,8 @@ class ScoreLauncher {
   // Fills in the codebook, and the sizes of its and the documents' rows.
   void FillResidual(const ScorePass& pass, ResidualParams& params) const;
   StreamParams StreamParamsOf(const ScorePass& pass, int64_t first, int64_t count) const;
-  // Launches the plan's kernel over these candidates. `queries` describes the query rows to a deep kernel.
+  // Launches the plan's kernel over `count` candidates from `first` on. `queries` describes the query rows to a deep
+  // kernel.
   cudaError_t LaunchKernel(const ScorePass& pass, int64_t first, int64_t count, const CandidateOrder& order,
                            const sm90::QueryMap& queries) const;
 

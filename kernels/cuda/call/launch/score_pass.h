@@ -13,7 +13,7 @@ struct ScorePass {
   const int64_t* offsets = nullptr;        // device memory; the candidates' ordinals or locations are indices into it
   const float* scales = nullptr;           // device memory, indexed as `offsets`; null unless I8
   const CudaCodebook* codebook = nullptr;  // null unless the documents are residual codes
-  int64_t first = 0;                       // the pass has the candidates first .. first + count of every query
+  int64_t first = 0;                       // the pass has `count` candidates of every query, from `first` on
   int64_t count = 0;
   int64_t mean_tokens = 0;      // mean tokens of a document
   int64_t longest_tokens = 0;   // tokens of the longest document; 0: unknown

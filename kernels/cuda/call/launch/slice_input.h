@@ -20,8 +20,8 @@ inline const int64_t* ListedOffsets(const CudaDocuments& documents) {
   return documents.document_tokens() > 0 ? nullptr : documents.device_offsets();
 }
 
-// Writes the slice's input to pinned memory. No kernel or copy that was started may still read this memory. INTERNAL if
-// the workspace has no room for the input, which would be a mistake in SliceCapacity.
+// Writes the slice's input to pinned memory. No kernel or copy that was started may still read this memory. Returns
+// INTERNAL if the workspace has no room for the input, which would be a mistake in SliceCapacity.
 absl::Status WriteInput(Workspace& workspace);
 
 // Describes the copy of the input by a kernel. `offsets` is InputCopy::offsets.

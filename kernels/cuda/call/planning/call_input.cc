@@ -37,7 +37,7 @@ class PackedQueryTiles {
   int64_t parts_[2][2] = {};
 };
 
-// Returns the candidates of the row tile in the pass over candidates pass_first .. pass_first + pass_count.
+// Returns how many candidates of the row tile are in the pass of `pass_count` candidates from `pass_first` on.
 int64_t CandidatesOfPass(const RowTile& tile, int64_t pass_first, int64_t pass_count) {
   return std::clamp<int64_t>(tile.num_candidates - pass_first, 0, pass_count);
 }
@@ -100,8 +100,8 @@ QueryGroupShape CallInput::ShapeOf(const QueryGroup& group, int64_t num_candidat
   return shape;
 }
 
-// Returns whether the kernel writes partial sums for the query's query tiles. A later kernel then adds them up (long
-// queries), or picks those of the query's candidates (unions).
+// Returns whether the kernel writes partial sums for the query's query tiles. A later kernel then adds the sums of a
+// query that has several query tiles. If lists are joined, it picks the sums of the query's own candidates.
 bool CallInput::GivesPartials(const QueryGroup& group, const Query& query) {
   return query.num_tokens > kQueryTileTokens || group.words_begin >= 0;
 }
@@ -218,7 +218,8 @@ void CallInput::AddRowTiles(const QueryGroup& group, bool share) {
   num_order_entries_ += group.num_candidates + kOrderEntries;
 }
 
-// Returns the number of partial sums that one query tile has room for.
+// Returns how many partial sums are reserved for each query tile of the group: one per candidate of a pass or, if lists
+// are joined, of the union.
 int64_t CallInput::PartialsStride(const QueryGroup& group) const {
   return group.words_begin >= 0 ? group.num_candidates : pass_candidates_;
 }
@@ -240,7 +241,7 @@ QueryTileOutput CallInput::OutputOf(const QueryGroup& group, int32_t query) {
   return output;
 }
 
-// Adds a query tile to `tile`. Its rows follow those that were added before.
+// Adds a query tile after the others in the row tile `tile`. If `tile` is then full, moves it to row_tiles_.
 void CallInput::AddQueryTile(const QueryGroup& group, const QueryTileOutput& output, RowTile& tile) {
   if (tile.num_query_tiles == 0) {
     tile.first_row = num_rows_;

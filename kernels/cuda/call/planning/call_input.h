@@ -60,7 +60,8 @@ struct InputLayout {
 // their memory. Not thread-safe.
 class CallInput {
  public:
-  // Groups and plans `queries`, which fit one slice. Queries without candidates take no part.
+  // Forms query groups of `queries`, which must fit one slice, and plans how to score them. A query without candidates
+  // takes no part, and gets no results.
   absl::Status PlanScores(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
                           const DeviceLimits& limits, const ScoreRoom& room);
 
@@ -69,12 +70,12 @@ class CallInput {
   absl::Status PlanMatches(const Query& query, absl::Span<const uint32_t> ordinals, ScalarType type, int32_t dim,
                            const DeviceLimits& limits);
 
-  // Returns what the Hopper kernels need to know about the pass over candidates pass_first .. pass_first +
-  // pass_count. `document_tokens` is the length of every document, or 0 if lengths differ or are unknown.
+  // Returns what the Hopper kernels need to know about the pass of `pass_count` candidates from `pass_first` on.
+  // `document_tokens` is the length of every document, or 0 if lengths differ or are unknown.
   ListPattern Pattern(int64_t pass_first, int64_t pass_count, int64_t document_tokens) const;
 
-  // Returns how the candidates pass_first .. pass_first + pass_count are shared out to a stream kernel. `pattern`
-  // is what Pattern returns for them; StreamCandidates says what `mean_tokens` and `spread_tokens` are.
+  // Divides `pass_count` candidates from `pass_first` on among the thread blocks of a stream kernel. `pattern` is what
+  // Pattern returns for this pass; StreamCandidates says what `mean_tokens` and `spread_tokens` are.
   StreamShares Shares(int64_t pass_first, int64_t pass_count, const ListPattern& pattern, int64_t mean_tokens,
                       int64_t spread_tokens, const StreamTuning& tuning) const;
 
@@ -83,7 +84,7 @@ class CallInput {
   OrderPlan Order(int64_t mean_tokens, int64_t longest_tokens, bool always) const;
 
   // Writes the input to `memory`, which has layout().total bytes. Reads the queries that the plan was made from, which
-  // must still be there.
+  // must still be valid.
   void Write(uint8_t* memory) const;
 
   int64_t num_rows() const { return num_rows_; }

@@ -26,7 +26,7 @@ constexpr Duration kMargin = microseconds(4);
 constexpr Duration kLeastSleep = microseconds(30);
 // If a thread would sleep longer than this, it waits for the event instead, which costs nothing for such a long call.
 constexpr Duration kMaxSleep = microseconds(2000);
-// Waiting for an event takes this much longer than the call.
+// A thread that waits for an event wakes up this long after the call has ended.
 constexpr Duration kWakeUp = microseconds(25);
 // Minimum change of the sleep for the next call of similar work: it becomes shorter by at least this much if the
 // results were there when the thread woke up, and longer by at least this much if they had not arrived when polling
@@ -41,7 +41,8 @@ void Pause() {
 #endif
 }
 
-// Sleeps until `time` as exactly as the kernel can: its timers may be 50 us late unless a thread asks for better ones.
+// Sleeps until `time` as exactly as the operating system can: its timers may be 50 us late unless a thread asks for
+// better ones.
 void SleepUntil(CallWait::Clock::time_point time) {
   const auto since_boot = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
   timespec until{};

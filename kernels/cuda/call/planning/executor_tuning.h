@@ -45,10 +45,10 @@ struct ExecutorTuning {
   // not set, the kernels of zero-copy calls note the times.
   bool stage_events = false;
 
-  // A thread block of a Hopper kernel claims documents of about `claim_tokens` tokens at a time, because each claim
-  // costs some instructions. If that would give a thread block fewer than `claims_per_block` claims, claims are
-  // smaller, so that all thread blocks end at about the same time. But they have at least `least_claim_tokens`
-  // tokens, because the answer to a claim takes as long as multiplying two token tiles of INT8.
+  // A thread block of a wide or deep kernel claims documents of about `claim_tokens` tokens at a time, because each
+  // claim costs some instructions. If that would give a thread block fewer than `claims_per_block` claims, claims are
+  // smaller, so that all thread blocks end at about the same time. But they have at least `least_claim_tokens` tokens,
+  // because the answer to a claim takes as long as multiplying two token tiles of INT8.
   int64_t claim_tokens = 1024;
   int64_t claims_per_block = 24;
   int64_t least_claim_tokens = 256;

@@ -20,10 +20,10 @@ class StagedDocuments {
   // RESOURCE_EXHAUSTED when it does not fit.
   absl::Status Allocate(const ExecutorOptions& options);
 
-  // Starts to copy the documents of `view` to `device`, and describes the copies. `view` must be valid and must fit
-  // (CheckStageLimits); `device` must be the current one. Overwrites the documents of an earlier Stage; the result is
-  // valid until the next Stage. `stream` is the CUDA stream of the calls that use the documents, so that no thread has
-  // to wait for the copies. When Stage returns, it has read the view's memory.
+  // Starts to copy the documents of `view` to `device`, and returns the copied documents. `view` must be valid and must
+  // fit (CheckStageLimits); `device` must be the current one. Overwrites the documents of an earlier Stage; the result
+  // is valid until the next Stage. `stream` is the CUDA stream of the calls that use the documents, so that no thread
+  // has to wait for the copies. When Stage returns, it has read the view's memory.
   absl::StatusOr<const CudaDocuments*> Stage(const Device* device, const DocumentsView& view,
                                              const CudaDocuments::Shape& shape, cudaStream_t stream);
 

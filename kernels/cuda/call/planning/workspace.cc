@@ -15,8 +15,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// Number of candidates that one pass over the partial sums of the largest call has room for. Smaller passes would leave
-// the device half empty.
+// In the largest call, the partial sums have room for passes of this many candidates. Smaller passes would leave the
+// device half empty.
 constexpr int64_t kPassCandidates = 2048;
 
 // The workspace has room for kMaxJoinedLists scores of unions per candidate, but for at most kMaxUnionScores in total:

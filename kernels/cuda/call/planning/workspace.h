@@ -67,8 +67,8 @@ struct Workspace {
   DeviceBuffer placed;          // PlacedCandidate, [kMaxPlacedCandidates], on Hopper: a CandidateOrder's
   DeviceBuffer order_units;     // uint32_t, [kMaxPlacedCandidates], on Hopper: a CandidateOrder's
 
-  // Zero before each launch. Every launch leaves them zeroed for the next one, except for the parts of
-  // SelectWorkspace that its comment names.
+  // All zero before the first launch. Every launch leaves them zeroed for the next one; of a SelectWorkspace, it leaves
+  // only the members that are marked "zero" zeroed.
   DeviceBuffer claims;               // uint32_t, one a row tile and 2 more
   DeviceBuffer team_words;           // uint32_t, [StreamTeams::kWords], on Hopper
   DeviceBuffer select_workspaces;    // SelectWorkspace, one a query
