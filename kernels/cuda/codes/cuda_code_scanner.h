@@ -57,9 +57,9 @@ class CudaCodeScanner {
   // Returns the device memory that the workspace takes now.
   size_t workspace_bytes() const;
 
-  // Returns the seconds that the device took for the passes of the last Scan: for scans, without copies.
+  // Returns the seconds that the scanning kernels of the last Scan took on the device, in all passes together.
   double scan_seconds() const { return scan_seconds_; }
-  // Returns the seconds that the device took for the passes of the last Scan: for selections, without copies.
+  // Returns the seconds that the selecting kernels of the last Scan took on the device, in all passes together.
   double select_seconds() const { return select_seconds_; }
 
  private:
@@ -83,10 +83,10 @@ class CudaCodeScanner {
   absl::Status Enqueue(Pass& pass, PassEvents& events);
   absl::Status AddTimes(const PassEvents& events);
   absl::Status MakeEvents(size_t num_passes);
-  // Whether a Hopper kernel scans for this query.
+  // Returns whether a Hopper kernel scans for this query.
   bool UsesHopper(const CudaCodes& codes, const ScanQuery& query) const;
-  // Returns the elements of `queries` that one pass may scan together with element `first`, and marks them in
-  // `taken`.
+  // Returns the indices of `first` and of the later queries that one pass may scan together with it. Marks all of them
+  // in `taken`.
   std::vector<size_t> MembersOf(const CudaCodes& codes, absl::Span<const ScanQuery> queries, size_t first,
                                 std::vector<bool>& taken) const;
 

@@ -8,15 +8,16 @@ namespace {
 constexpr int32_t kLanes = 32;
 constexpr int32_t kRegisters = 4;
 
-// Returns a row's offset (ScanRow): <Q, L> minus kProductScale times the product. With one plane, <Q, L> is twice the
-// product of the windows minus the sum of Q. With four planes, a level is 2 * operand + 1, so <Q, L> is twice the
-// product plus the sum of Q.
+// Returns a row's offset (ScanRow): what must be added to kProductScale times the product to get <Q, L>, the inner
+// product of the query's integers Q and a code's levels L (kernels/codes/query_codes.h). With one plane, <Q, L> is
+// twice the product of the windows minus the sum of Q. With four planes, a level is 2 * operand + 1, so <Q, L> is twice
+// the product plus the sum of Q.
 int32_t OffsetOf(const QueryCodes& query, int32_t token) {
   if (query.planes == 1) return -query.weight_sums[static_cast<size_t>(token)];
   return query.planes == 4 ? query.weight_sums[static_cast<size_t>(token)] : 0;
 }
 
-// Writes the fragments of a tile: `elements` has its `num_rows` rows, of `columns` bytes each.
+// Writes the fragments of a tile: `elements` has its `num_rows` rows, of CodeColumns(dim) bytes each.
 void PackTile(int32_t dim, int planes, const int8_t* elements, int32_t num_rows, uint32_t* fragments) {
   const int32_t columns = CodeColumns(dim), num_steps = ScanSteps(dim);
   for (int32_t step = 0; step < num_steps; ++step) {

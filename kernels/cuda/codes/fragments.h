@@ -2,8 +2,8 @@
 //
 // A step is one such product: 32 columns. A group of 128 coordinates of a row of plane 0 has four steps, a tail word of
 // 32 coordinates (kernels/codes/code_layout.h) has one. In a step each of the four lanes of a quad holds two registers
-// of four bytes of a document's token. StepColumn is the coordinate of one such byte. It follows from how the kernels
-// expand words (kernels/cuda/codes/common/expand.cuh), which moves nothing between lanes.
+// of four bytes of a document's token. StepColumn says which coordinate one such byte is. The order is the one in which
+// the kernels expand words (kernels/cuda/codes/common/expand.cuh) without moving data between lanes.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ namespace maxsim::cuda {
 // Returns the steps of a row.
 constexpr int32_t ScanSteps(int32_t dim) { return CodeWords(dim); }
 
-// Returns the coordinate in a step's register. `quad_lane` is 0 .. 3, `half` 0 or 1, `byte` 0 .. 3.
+// Returns which coordinate byte `byte` (0 .. 3) of a lane's register `half` (0 or 1) is in a step. `quad_lane` (0 .. 3)
+// is the lane's number in its quad.
 constexpr int32_t StepColumn(int32_t dim, int planes, int32_t step, int32_t quad_lane, int32_t half, int32_t byte) {
   const int32_t grouped_steps = CodeWords(dim) / 4 * 4;
   const bool grouped = step < grouped_steps;

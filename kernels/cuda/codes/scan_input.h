@@ -42,8 +42,8 @@ struct ScanInput {
   int32_t num_queries() const { return static_cast<int32_t>(selections.size()); }
 };
 
-// Makes the input of `members`, elements of `queries`, that scan the same candidates by the same number of planes.
-// `masks` has the mask of each that has one.
+// Makes the input of one pass. `members` are the indices of its queries, which scan the same `num_candidates`
+// candidates with the same number of planes. `masks` has the device's copy of every mask of these queries.
 ScanInput MakeScanInput(absl::Span<const ScanQuery> queries, absl::Span<const size_t> members, const DeviceMasks& masks,
                         int64_t num_candidates, const DeviceLimits& limits);
 

@@ -26,8 +26,8 @@ cudaError_t PrepareAddPartials(bool& overlap);
 
 // Adds partial sums in the order of query tiles: scores[scores_offset + pass_first + i] = sum over b of
 // partials[partials_offset + b * query_tile_stride + i], for i < min(pass_count, num_candidates - pass_first), of each
-// of `num_sums` queries. For a query of joined lists, the place of candidate i in the union stands for i in the index
-// of `partials`. `overlap` is what PrepareAddPartials has left.
+// of `num_sums` queries. For a query of joined lists, the index of `partials` has the place of candidate i in the union
+// instead of i. `overlap` is the value that PrepareAddPartials left in its argument.
 cudaError_t LaunchAddPartials(const PartialSumsCall& call, int64_t pass_first, int64_t pass_count, float* scores,
                               bool overlap, cudaStream_t stream);
 

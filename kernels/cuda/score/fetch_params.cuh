@@ -1,7 +1,7 @@
-// A kernel's parameters are loaded from memory in lines of 64 bytes, each when it is first read. At the start of a
-// kernel no cache has them, and a warp that reads one line after another waits for each. So each warp of a thread block
-// starts to read one line at its beginning. If there are fewer warps than lines, the other lines are loaded when they
-// are first used.
+// A kernel's parameters are loaded from memory in lines of 64 bytes. Each line is loaded when it is first read. At the
+// start of a kernel no cache has them, and a warp that reads one line after another waits for each. So each warp of a
+// thread block starts to read one line at its beginning. If there are fewer warps than lines, the other lines are
+// loaded when they are first used.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 
 namespace maxsim::cuda {
 
-// CUDA returns other errors for kernels that it cannot run, so callers can tell a missing instance from a failed
-// launch.
+// The error of a launch whose plan names a kernel that was not instantiated. CUDA returns other errors for kernels that
+// it cannot run, so callers can tell the two apart.
 inline constexpr cudaError_t kNoInstance = cudaErrorInvalidSymbol;
 
 }  // namespace maxsim::cuda

@@ -5,8 +5,8 @@
 
 namespace maxsim::cuda {
 
-// Returns the sum of 32 weighted maxima, one per lane, by the butterfly that the contract names. Every lane gets the
-// same bits.
+// Returns the sum of 32 weighted maxima, one per lane, by the butterfly, the tree of additions that is the same in all
+// kernels (docs/internals/correctness.md). Every lane gets the same bits.
 __device__ __forceinline__ float AddQueryTile(float weight, float maximum) {
   float sum = __fmul_rn(weight, maximum);
 #pragma unroll

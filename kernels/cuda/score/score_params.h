@@ -22,15 +22,15 @@ struct QueryTileOutput {
   // The offset into `partials` or `scores` of every query that has rows in the query tile.
   int64_t offsets[kMaxQueriesOfQueryTile];
   int32_t num_queries;  // 1, 2 or 4: of 32, 16 or 8 rows each; fewer may be there (offset -1)
-  // 1: the sums are partial sums, which LaunchAddPartials adds up or picks from (PartialSums), and p counts from the
-  // pass's first candidate.
+  // 0: the sums are scores. 1: they are partial sums, which LaunchAddPartials adds up or picks from (PartialSums), and
+  // p counts from the pass's first candidate.
   int32_t to_partials;
 };
 
 // A row tile has up to eight query tiles of 32 rows, which are scored against the same candidates.
 struct RowTile {
   int64_t first_row;        // into query_rows and row_weights
-  int64_t ordinals_begin;   // into `ordinals`; -1: the candidates are the documents 0 .. num_candidates
+  int64_t ordinals_begin;   // into `ordinals`; -1: the candidates are all documents
   int64_t num_candidates;   // of joined lists: set on the device
   int32_t num_query_tiles;  // 1 .. kMaxQueryTilesOfRowTile
   int32_t order_begin;      // the list's part of a CandidateOrder; the same in all row tiles of a list
@@ -60,7 +60,7 @@ struct ScoreParams {
                               // row tile takes all documents
   float* scores;              // output; null when matches are wanted
   float* partials;            // output of the query tiles of queries with several; null when there are none
-  int64_t pass_first;         // candidates pass_first .. pass_first + pass_count of every row tile are scored
+  int64_t pass_first;         // the first of the `pass_count` candidates of every row tile that are scored
   int64_t pass_count;
   int32_t num_row_tiles;
   int32_t unused;
@@ -76,8 +76,8 @@ struct PartialSums {
   int64_t scores_offset;
   int64_t num_candidates;
   int64_t num_query_tiles;
-  int64_t ordinals_begin;  // the query's list, and its join's words: the partial sums are those of the union;
-  int64_t words_begin;     // -1: they are the candidates' own
+  int64_t ordinals_begin;  // where the query's own list begins
+  int64_t words_begin;     // where its join's words begin, and the partial sums are those of the union; -1: no join
 };
 
 // Joined lists (kernels/plan/list_join.h) on the device. The documents that they name are marked, 32 to a word. A

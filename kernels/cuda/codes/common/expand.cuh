@@ -74,7 +74,8 @@ __device__ __forceinline__ StepBytes Expand(const CodeWord& word, int part) {
   }
 }
 
-// <Q, L> = kProductScale * (the product of fragments and expanded bytes) + ScanRow::offset.
+// The inner product of a query token's integers Q and a document token's levels L is <Q, L> = kProductScale * (the
+// product of fragments and expanded bytes) + ScanRow::offset.
 template <int kPlanes>
 inline constexpr int32_t kProductScale = kPlanes == 2 ? 1 : 2;
 

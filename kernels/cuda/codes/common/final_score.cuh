@@ -16,7 +16,7 @@
 namespace maxsim::cuda {
 
 // Returns the term of a query row in a document's sum. `product` is the row's largest product with the document's
-// tokens.
+// tokens. For an upper bound, a negative term counts as 0.
 __device__ __forceinline__ int64_t RowTerm(int32_t multiplier, int64_t product, bool by_upper_bound) {
   const int64_t term = multiplier * product;
   return by_upper_bound && term < 0 ? 0 : term;

@@ -10,14 +10,14 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Describes the array [num_tokens, row_bytes] at `tokens` in device memory. Returns UNIMPLEMENTED if the driver is
-// older than Hopper and has no such call, and INVALID_ARGUMENT, naming the value, if the driver refuses one: more than
-// 2^31 rows, say.
+// Writes to `maps` the tensor maps of the array [num_tokens, row_bytes] at `tokens` in device memory. Returns
+// UNIMPLEMENTED if the driver is too old to make tensor maps, and INVALID_ARGUMENT if it refuses the array, for example
+// because it has more than 2^31 rows.
 absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
                                DocumentMaps& maps);
 
-// Describes the array [num_rows, row_bytes] at `rows` in device memory, whole query tiles, for row tiles of `tile`.
-// Returns the errors of DescribeDocuments.
+// Writes to `map` the tensor map of the array [num_rows, row_bytes] at `rows` in device memory, for row tiles of
+// `tile`. The array consists of whole query tiles. Returns the errors of DescribeDocuments.
 absl::Status DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
                              QueryMap& map);
 

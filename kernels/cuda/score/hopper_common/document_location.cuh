@@ -6,8 +6,9 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Starts to read the begin and the end of document unit.ordinal, unless the parameters give them. With kScales, also
-// starts to read its scale. Only lanes that have a candidate of the unit may call it.
+// Starts to read the begin and the end of document unit.ordinal. If all documents have the same length, computes them
+// without reading. With kScales, also starts to read its scale. Only lanes that have a candidate of the unit may call
+// it.
 template <bool kScales, class WorkUnit>
 __device__ __forceinline__ void ReadLocation(const HopperParams& p, WorkUnit& unit) {
   using Row = decltype(unit.begin);

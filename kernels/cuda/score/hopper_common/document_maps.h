@@ -20,7 +20,7 @@ struct DocumentMaps {
 };
 
 // Query rows in the layout of the deep kernels' operands: columns, 16 rows, the two halves of a query tile, query
-// tiles. A box has 64 columns of one half of every query tile of a row tile.
+// tiles. A box has 128 bytes of columns of one half of every query tile of a row tile.
 struct QueryMap {
   CUtensorMap rows;
 };

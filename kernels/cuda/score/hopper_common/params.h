@@ -101,7 +101,8 @@ struct WorkQueueParams : HopperParams {
 };
 static_assert(std::is_trivially_copyable_v<WorkQueueParams>);
 
-// The wide kernel's four warps that fetch parameters ask for a line each (fetch_params.cuh).
+// Four warps of the wide kernel fetch one line of the parameters each (fetch_params.cuh), so the parameters must fit in
+// four lines.
 static_assert(sizeof(WorkQueueParams) <= 4 * 64);
 
 // Returns the row tile that a thread block of a wide or deep kernel starts in.

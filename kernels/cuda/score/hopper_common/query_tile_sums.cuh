@@ -1,4 +1,5 @@
-// Sums up documents over a warp's query tile of 32 rows: the last step of every wgmma kernel.
+// Adds up, for each document, the weighted maxima of a warp's query tile of 32 rows: the last step of every wgmma
+// kernel.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct EightDocuments {
       : document(lane % 8), pair(lane / 8 ^ lane % 4), set(lane / 4 % 2) {}
 };
 
-// Each lane has one row of the query tile: 16 (lane % 2) + 8 (lane / 2 % 2) + lane / 4. One butterfly over the 32 rows,
-// in the order of the contract, adds the terms of several documents.
+// Each lane has one row of the query tile: 16 (lane % 2) + 8 (lane / 2 % 2) + lane / 4. One butterfly over the 32 rows
+// adds the terms of several documents, in the order that all kernels keep (docs/internals/correctness.md).
 template <ScalarType kType>
 class QueryTileSums {
   static constexpr bool kQuantized = kType == ScalarType::kI8;
@@ -110,8 +111,8 @@ class QueryTileSums {
     }
   }
 
-  // Sums the terms of documents first .. end (kMaxTerms at most), and writes each sum where the document's TilePiece
-  // says; the pieces begin with document 0's at `pieces`.
+  // Sums the terms of documents first .. end - 1 (kMaxTerms at most), and writes each sum where the document's
+  // TilePiece says; the pieces begin with document 0's at `pieces`.
   __device__ __forceinline__ void Sum(const float (&terms)[kMaxTerms], int first, int end, uint32_t pieces) const {
     if (num_queries_ == 1) {
       SumForOneQuery(terms, first, end, pieces);

@@ -71,8 +71,9 @@ class TileFiller {
     return true;
   }
 
-  // Lets the scheduler warp claim the next work unit, if it is time. Must be called after every Fill, with the same
-  // `open`.
+  // Releases the work unit's slot, so that the scheduler warp can claim the next work unit, if all documents of this
+  // one are in tiles, except for at most kNearTokens tokens of the last. Does nothing if Take has released the slot.
+  // Must be called after every Fill, with the same `open`.
   __device__ __forceinline__ void LookAhead(const OpenDocument& open) {
     if (is_held_ && taken_ == unit_.count && open.tokens <= kNearTokens) LetGo();
   }

@@ -15,8 +15,8 @@ inline constexpr int kMaxOctetWords = 3;
 
 // Number of lanes of a multiplying warp that read a tile's description: the first lane reads its header, and all of
 // them read its pieces. Each of these lanes releases the tile for itself. One lane could release it for all after a
-// barrier of the warp. But ptxas omits that barrier because it knows that the warp is converged, and racecheck does not
-// know it.
+// barrier of the warp. But ptxas omits that barrier because it knows that the warp is converged. racecheck does not
+// know it, and would report a race.
 inline constexpr int kReadingLanes = 4;
 
 // Number of lanes of a warp that describe a tile, copy it or write to it. Each lane hands the tile over for itself,

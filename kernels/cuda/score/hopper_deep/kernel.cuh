@@ -3,9 +3,9 @@
 //
 // Persistent thread blocks of three warpgroups, one block per multiprocessor. In the last warpgroup one warp claims
 // documents and looks them up (scheduler_warp.cuh), and one keeps a ring full by tensor copies (loader.cuh). The other
-// two warpgroups multiply and take maxima (multiplier.cuh). Both operands come from shared memory, a chunk of 64
-// columns at a time. With 256 rows per row tile the two warpgroups have different rows and share every token tile; with
-// 128 they have the same rows, and token tiles of different documents.
+// two warpgroups multiply and take maxima (multiplier.cuh). Both operands come from shared memory, a chunk of 128 bytes
+// of each row at a time. With 256 rows per row tile the two warpgroups have different rows and share every token tile;
+// with 128 they have the same rows, and token tiles of different documents.
 //
 // NOTES:
 //  - The last octet of a document may continue with rows of another document, or with zeros after the last document.

@@ -61,7 +61,7 @@ class QueryTileMaxima {
   }
 
  private:
-  // The number of token groups that one step processes if no document ends in any of them.
+  // The number of octets that one step takes together if no document ends in any of them.
   static constexpr int kRun = 4;
   static constexpr int kMaxEnded = QueryTileSums<kType>::kMaxTerms;
   static_assert(kRun <= kMaxEnded);

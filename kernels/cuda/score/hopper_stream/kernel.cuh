@@ -111,8 +111,8 @@ class StreamMultiplier {
     Write(entry, maximum);
   }
 
-  // Adds a tile's maximum to its document's slot. Returns whether this tile is the last of the thread block's tiles
-  // of the document. If so, sets `maximum` to the maximum of all these tiles, and clears the slot.
+  // Merges a tile's maximum into its document's slot. Returns whether all of the thread block's tiles of the document
+  // are now merged. If so, sets `maximum` to the maximum of all these tiles, and clears the slot.
   __device__ __forceinline__ bool IsLastOfBlock(const StreamEntry& entry, Value& maximum) const {
     const int slot = static_cast<int>(entry.place % kStreamSlots);
     MaxShared(ring_.Maxima(slot) + lane_ * 4, Ordered(maximum));
@@ -128,9 +128,9 @@ class StreamMultiplier {
     return true;
   }
 
-  // Adds, in device memory, the maximum of this thread block's tiles of a document that several thread blocks share.
-  // Returns whether this thread block is the last one to do so. If so, sets `maximum` to the maximum of all tiles,
-  // and clears the document's place.
+  // For a document that several thread blocks share: merges the maximum of this thread block's tiles into the maximum
+  // in device memory. Returns whether all tiles of the document are now merged. If so, sets `maximum` to the maximum of
+  // all tiles, and clears the document's place.
   __device__ __forceinline__ bool IsLastOfAll(const StreamEntry& entry, StreamCut cut, Value& maximum) const {
     uint32_t* const own = p_.teams.maxima + cut.Place() * kQueryTileTokens + lane_;
     uint32_t* const tiles = p_.teams.tiles + cut.Place();
@@ -147,8 +147,8 @@ class StreamMultiplier {
     return true;
   }
 
-  // Adds the 32 weighted maxima by the contract's butterfly, over rows that are 16, 8, 4, 2 and 1 apart, and writes the
-  // sum. OwnRow says which lane has which row.
+  // Adds the 32 weighted maxima by the butterfly (docs/internals/correctness.md), over rows that are 16, 8, 4, 2 and 1
+  // apart, and writes the sum. OwnRow says which lane has which row.
   __device__ __forceinline__ void Write(const StreamEntry& entry, Value maximum) const {
     float sum = __fmul_rn(weight_, ValueOf(maximum));
     sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 1));

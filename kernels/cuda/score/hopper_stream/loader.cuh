@@ -42,7 +42,7 @@ class StreamLoader {
 
  private:
   // Maximum number of tiles that are begun together, one per lane: 31, not 32, because FreeStages looks for the first
-  // lane without one.
+  // lane that has no free stage.
   static constexpr int kBatch = 31;
 
   // Loads the documents that the thread block is assigned, and those that it claims.

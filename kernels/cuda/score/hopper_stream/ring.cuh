@@ -45,7 +45,8 @@ struct StreamCut {
   __device__ __forceinline__ uint32_t NumTiles() const { return bits / kTile; }
 };
 
-// Addresses in shared memory. If the shape is a compile-time constant, it becomes part of the instructions.
+// Addresses in shared memory. If the shape is a compile-time constant, the offsets become constants in the
+// instructions.
 class StreamRing {
  public:
   __device__ __forceinline__ StreamRing(uint32_t base, const StreamShape& shape)

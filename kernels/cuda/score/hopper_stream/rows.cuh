@@ -41,7 +41,7 @@ class StreamSums {
     }
   }
 
-  // Adds the products of one step: a lane's columns of tokens lane / 4 and 8 + lane / 4.
+  // Adds the products of one step. `b0` and `b1` are the lane's columns of tokens lane / 4 and 8 + lane / 4.
   __device__ __forceinline__ void Step(int m, const uint32_t (&a)[4], uint2 b0, uint2 b1) {
     sm80::MultiplyAdd<kType>(at[m][0], a, b0.x, b0.y);
     sm80::MultiplyAdd<kType>(at[m][1], a, b1.x, b1.y);

@@ -1,7 +1,7 @@
 // Says which candidates a thread block of a stream kernel scores. First comes an assigned share, which follows from the
 // thread block's number and the parameters, so that the thread block need not read anything before its first copies.
 // Then it claims candidates that are not assigned, so that all thread blocks end at about the same time, even if
-// documents are unequal. With teams, the share is the team's, and the team's thread blocks divide it (team.cuh).
+// documents differ in length. With teams, the share is the team's, and the team's thread blocks divide it (team.cuh).
 #pragma once
 
 #include <cstdint>
@@ -61,9 +61,9 @@ class StreamShare {
     Ask();
   }
 
-  // Returns the thread block's first work unit if little code can find it without reading memory. Otherwise returns a
-  // work unit without candidates, which does not mean that there are none: call Next. The caller looks up where the
-  // candidates' tokens are by ReadOrdinals and then ReadLocations.
+  // Returns the thread block's first work unit if it follows from the parameters alone. Otherwise returns a work unit
+  // without candidates, although Next may still return some. The caller looks up where the candidates' tokens are by
+  // ReadOrdinals and then ReadLocations.
   __device__ __forceinline__ StreamWorkUnit First() {
     if (p_.pattern.regular == 0 || next_ >= end_) return {};
     SeekRegular();

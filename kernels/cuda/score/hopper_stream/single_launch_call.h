@@ -30,8 +30,8 @@ struct SingleLaunchState {
 struct SingleLaunchCall {
   SingleLaunchState* state;  // null if other launches copy the input and select, and this launch only scores
   // The kernel copies the query's weights and rows from `host_input`, in pinned memory, to `input`, in device memory.
-  // If input_bytes is 0 they are on the device already. The list of candidates stays in pinned memory, because a
-  // thread block needs little of it, and needs that first.
+  // If input_bytes is 0 they are on the device already. The list of candidates stays in pinned memory, because a thread
+  // block needs only a small part of it, and needs that part before everything else.
   const uint4* host_input;
   uint4* input;
   uint32_t input_bytes;  // a multiple of 16, at most kSingleLaunchInputBytes

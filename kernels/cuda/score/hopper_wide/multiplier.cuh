@@ -192,8 +192,8 @@ class Multiplier {
   __device__ __forceinline__ void TakeRows(int32_t row_tile) {
     const RowTile& tile = p_.row_tiles[row_tile];
     const int block = warp_ & (tile.IsHalf() ? kHalfTileQueryTiles - 1 : kWideMultipliers - 1);
-    // The asm makes these seem to differ among lanes: otherwise the compiler makes twice the instructions of
-    // predicates. It also stops the compiler from computing values from the lane ahead of time only to keep them.
+    // The asm makes `lane` and `bytes` seem to differ among lanes: otherwise the compiler makes twice the instructions
+    // of predicates. It also stops the compiler from computing values from the lane ahead of time only to keep them.
     int lane = lane_;
     int bytes = block < tile.num_query_tiles ? p_.row_bytes : 0;
     asm volatile("" : "+r"(lane), "+r"(bytes));

@@ -5,12 +5,12 @@
 // 8 j + 2 (l % 4) and t + 1. Sums 4 j and 4 j + 1 of the set belong to row r, and sums 4 j + 2 and 4 j + 3 to row r +
 // 8.
 //
-// Only whole tiles have branches: a taken branch costs some 50 cycles, and each of a scheduler's two warps has to
-// finish a tile in about 1,000 (INT8 at d = 128). So documents consist of whole octets: the tokens after a document's
-// end repeat its last token (tail_repeater.cuh). If a document ends, each lane stores its maxima of the document in
-// shared memory, under a predicate, and the lanes that sum the document read them there. The predicate and the
-// instructions that depend on it are four instructions per octet and set, in addition to the four that take the maxima.
-// So if all ends of a tile lie in one quarter, only this quarter has these instructions.
+// Branches choose only the code for a whole tile: a taken branch costs some 50 cycles, and each of a scheduler's two
+// warps has to finish a tile in about 1,000 (INT8 at d = 128). So documents consist of whole octets: the tokens after a
+// document's end repeat its last token (tail_repeater.cuh). If a document ends, each lane stores its maxima of the
+// document in shared memory, under a predicate, and the lanes that sum the document read them there. The predicate and
+// the instructions that depend on it are four instructions per octet and set, in addition to the four that take the
+// maxima. So if all ends of a tile lie in one quarter, only this quarter has these instructions.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,7 @@ class SetMaxima {
     constexpr int kFirst = LowestBit(kQuarters) * TileEnds::kOctetsOfQuarter;
     constexpr int kLast = LowestBit(~(kQuarters >> LowestBit(kQuarters))) * TileEnds::kOctetsOfQuarter + kFirst - 1;
     // The lane's number in the upper bits makes `ends` differ among lanes: the compiler spends one more instruction on
-    // predicates if the whole warp shares the number.
+    // predicates if the value is the same in the whole warp.
     asm("or.b32 %0, %0, %1;" : "+r"(ends) : "r"(lane_ << 26));
     uint32_t place = scratch_ + Word(lane_ / 4, lane_ % 4, set, 0) * 4;
     Value of_octet[2];
@@ -145,7 +145,7 @@ class SetMaxima {
     return static_cast<uint32_t>(q * 32 + ((set * 16 + g * 2 + h) ^ q * 8));
   }
 
-  // Returns the largest of `before` and of row h's sums over octets kBegin .. kEnd.
+  // Returns the largest of `before` and of row h's sums over octets kBegin .. kEnd - 1.
   template <int kBegin, int kEnd>
   static __device__ __forceinline__ Value LargestOf(const Value (&sums)[kSums], int h, Value before) {
     Value of_half[2] = {before, before};

@@ -41,9 +41,9 @@ struct Walk {
   }
 };
 
-// The candidates of one row tile that a thread block scores: every blocks_per_row_tile-th, from `first` on. It looks up
-// their locations, and with kScales their scales, half a table at a time, long before the loads need them. A look-up
-// takes two dependent reads of global memory: candidate -> ordinal -> offsets.
+// The candidates of one row tile that a thread block scores: every blocks_per_row_tile-th, from `first` on. The table
+// looks up their locations, and with kScales their scales, half a table at a time, long before the loads need them. A
+// look-up takes two dependent reads of global memory: candidate -> ordinal -> offsets.
 template <bool kScales>
 class CandidateTable {
  public:

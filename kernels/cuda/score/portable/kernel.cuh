@@ -11,7 +11,8 @@
 //    product depends only on its own row and token, so they affect nothing else.
 //  - A document's score is added up one stage later than its last product: by then the threads have met at the barrier
 //    that the ring needs anyway.
-//  - Order of additions: see warp_tile.cuh for a product and PartialSums below for a score.
+//  - Order of additions: see warp_tile.cuh for a product, query_tile_sum.cuh for a query tile, and PartialSums in
+//    score_params.h for a score.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -177,9 +178,9 @@ class ScoreBlock {
     maxima.Store(values + first, tokens + first, lane_);
   }
 
-  // Either one thread per row combines the warps' maxima and writes the row's match, or one warp per query tile adds up
-  // the weighted maxima and writes the sum. (The table still has the candidate: the loads are fewer than kMaxStages
-  // candidates ahead of it.)
+  // Combines the warps' maxima of each row. With kAlign, one thread per row writes the row's match. Otherwise one warp
+  // per query tile adds up the weighted maxima and writes the sum. (The table still has the candidate: the loads are
+  // fewer than kMaxStages candidates ahead of it.)
   __device__ __forceinline__ void Finish(const RowTile& tile, int num_rows, int64_t position, uint32_t candidate,
                                          const Table& table) const {
     const int row = thread_;

@@ -2,10 +2,10 @@
 // matched. For compute capability 8.0 and later.
 //
 // A thread block has 32 tokens of one query, in shared memory if they fit. Its warps share nothing else. Each warp
-// scores every fourth of the block's pairs, document by document, tile by tile, 32 columns of the tile's tokens at a
-// time. The lanes read the centroids and the codes of their columns, decode them in registers, and multiply. Meanwhile
-// they load the next columns, even if these belong to the next tile. The lanes also sum up the norms of tokens, and
-// divide the similarities by the norms at the end of the tile.
+// scores every fourth of the block's pairs (a document and the block's query rows), document by document, tile by tile,
+// 32 columns of the tile's tokens at a time. The lanes read the centroids and the codes of their columns, decode them
+// in registers, and multiply. Meanwhile they load the next columns, even if these belong to the next tile. The lanes
+// also sum up the norms of tokens, and divide the similarities by the norms at the end of the tile.
 //
 // A `Call` says where the inputs lie, and takes the results. There is one class for the service's calls (kernel.cuh)
 // and one for the calls of libmaxsim (kernels/library/residual_codes/coded_forward.cuh). Its functions are:
@@ -69,7 +69,8 @@ class CodedWarp {
         colbert_bits_(call.colbert_bits()),
         end_(call.end()) {}
 
-  // Copies the query's rows and fills the table. All warps of the thread block must call it and then synchronise.
+  // Copies the query's rows to shared memory, if they fit, and fills the table of weights. All warps of the thread
+  // block must call it and then synchronise.
   __device__ __forceinline__ void Prepare(uint8_t* shared) {
     if (call_.bucket_weights() != nullptr) Table::Fill(shared, call_.bucket_weights(), threadIdx.x, kCodedWarps * 32);
     if (!resident()) return;

@@ -38,8 +38,8 @@ class CodedProducts {
     }
   }
 
-  // For each step the caller calls BeginStep, Add for each group of tokens, and EndStep. read(row, words) returns the
-  // lane's eight columns of a query row.
+  // For each step the caller calls BeginStep, Add for each group of tokens, and EndStep. read(row, words) writes the
+  // lane's eight columns of a query row to `words`.
   template <class ReadRow>
   __device__ __forceinline__ void BeginStep(int lane, ReadRow read) {
 #pragma unroll

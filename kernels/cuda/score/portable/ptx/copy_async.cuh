@@ -17,7 +17,7 @@ __device__ __forceinline__ void CopyAsync16OrZero(uint32_t shared, const void* g
                : "memory");
 }
 
-// Closes the group of the copies that this thread has started since its last call. An empty group is a group too.
+// Makes the copies that this thread has started since the last CommitCopies a group. Without any, makes an empty group.
 __device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 
 // Waits until at most the last kPending of this thread's groups are unfinished.
