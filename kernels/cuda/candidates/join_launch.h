@@ -25,8 +25,8 @@ struct JoinCall {
   int num_unions;
 };
 
-// Makes the unions. The kernels that score the unions, and those that pick each list's scores from them, may be
-// launched next on the same CUDA stream.
+// Starts the kernels that make the unions. The kernels that score the unions, and those that pick each list's scores
+// from them, may be launched next on the same CUDA stream.
 cudaError_t LaunchJoin(const JoinCall& call, cudaStream_t stream);
 
 // Loads the code of LaunchJoin's kernels onto the current device, so that the first call that joins lists need not wait

@@ -1,5 +1,5 @@
 // Plans how host documents are copied to the device, in document batches of bounded size: each batch is copied while
-// the batch before it is scored. This is plain host code.
+// the batch before it is scored. This code makes no CUDA calls.
 #pragma once
 
 #include <cstdint>

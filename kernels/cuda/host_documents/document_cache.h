@@ -1,5 +1,5 @@
-// Decides which listed documents a region of device memory keeps. This is plain host code; DocumentTransfer copies what
-// was admitted.
+// Decides which listed documents a region of device memory keeps. This code makes no CUDA calls: DocumentTransfer
+// copies the documents that were admitted.
 //
 // The memory is written like a log, one segment after another, and a new segment overwrites the oldest one. A document
 // is admitted at its second miss, if the first one was not too long ago. So a single pass over many documents leaves
@@ -42,8 +42,8 @@ class DocumentCache {
   // Empties the cache. Call it if documents were admitted but may not have been copied.
   void Clear();
 
-  // Returns the byte where the document begins, or nullopt if the cache does not hold the document. A document that was
-  // found is admitted again sooner after it is overwritten.
+  // Returns the byte where the document begins, or nullopt if the cache does not hold the document. If a document that
+  // was found is overwritten later, the cache admits it again at its next miss.
   std::optional<int64_t> Find(const Key& key);
 
   // Decides after a miss whether to admit the document, which has `bytes` bytes. Returns the byte, a multiple of

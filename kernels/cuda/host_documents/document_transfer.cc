@@ -279,7 +279,8 @@ absl::Status DocumentTransfer::BringSlots(const HostDocuments& documents, const 
 absl::Status DocumentTransfer::KeepAdmitted(const Tables& tables, int64_t first_copy, int64_t num_copies,
                                             const Batch& batch) {
   if (num_copies == 0) return absl::OkStatus();
-  // Kernels may still score the previous batch from the documents that the copies overwrite.
+  // Kernels may still read the documents that these copies overwrite, to score the previous batch. So the copies wait
+  // for them.
   if (cache_.Overwrites()) {
     MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(stream_.get(), batches_[next_].scored.get(), 0));
   }

@@ -71,7 +71,7 @@ std::optional<HostDocumentCalls::Range> HostDocumentCalls::RangeOf(const HostDoc
 absl::Status HostDocumentCalls::TopK(const CallContext& context, const HostDocuments& documents,
                                      absl::Span<const Query> queries, absl::Span<std::vector<Scored>> results) {
   for (size_t done = 0; done < queries.size();) {
-    // Consecutive queries over the same range run together, and so do consecutive queries with other lists.
+    // Consecutive queries over the same range run together, and so do consecutive queries whose lists are not ranges.
     const Query& first = queries[done];
     const std::optional<Range> range = RangeOf(documents, first);
     size_t end = done + 1;
@@ -107,7 +107,8 @@ absl::Status HostDocumentCalls::RunSlice(const CallContext& context, absl::Funct
   return AddStageSeconds(context, transfer_->last_loaded());
 }
 
-// Runs the first queries: as many as fit the workspace together. Returns how many it has run.
+// Scores the documents of the range for the first of `queries`, as many as fit the workspace together. Returns how many
+// queries it has run.
 absl::StatusOr<size_t> HostDocumentCalls::RunScan(const CallContext& context, const HostDocuments& documents,
                                                   const Range& range, absl::Span<const Query> queries,
                                                   absl::Span<std::vector<Scored>> results) {
@@ -151,7 +152,8 @@ absl::Status HostDocumentCalls::ScoreScan(const CallContext& context, const Host
   return absl::OkStatus();
 }
 
-// Runs the first queries: as many as fit a document batch together. Returns how many it has run.
+// Runs the first of `queries`, as many as fit the workspace together and whose candidates fit document batches. Returns
+// how many it has run.
 absl::StatusOr<size_t> HostDocumentCalls::RunLists(const CallContext& context, const HostDocuments& documents,
                                                    absl::Span<const Query> queries,
                                                    absl::Span<std::vector<Scored>> results) {

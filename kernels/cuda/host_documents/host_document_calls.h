@@ -1,6 +1,6 @@
 // Calls over documents outside of the device's memory. The documents are copied to the device in batches, and each
 // batch is scored while the next is copied. One array gathers the scores of all batches, and selection follows as for
-// resident documents.
+// documents in device memory.
 #pragma once
 
 #include <cstdint>

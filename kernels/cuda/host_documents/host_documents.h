@@ -62,7 +62,7 @@ class HostDocuments final : public LoadedDocuments {
   const uint8_t* pinned_rows() const { return rows_.as<uint8_t>(); }
 
   // Copies the rows of the ranges to `to`, one range after another, with several threads, and waits for the copies.
-  // DATA_LOSS if the rows cannot be read. For kDisk only.
+  // Returns DATA_LOSS if the rows cannot be read. For kDisk only.
   absl::Status ReadRows(absl::Span<const RowRange> ranges, uint8_t* to) const;
 
   // Returns OK if all rows that were read so far are unchanged since the documents were loaded, otherwise DATA_LOSS

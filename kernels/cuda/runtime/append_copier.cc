@@ -6,7 +6,7 @@
 namespace maxsim::cuda {
 namespace {
 
-// Pieces that are staged together begin at multiples of this, so that copies are aligned.
+// Pieces that are staged together begin at multiples of this many bytes, so that copies are aligned.
 constexpr size_t kStagedAlignment = 16;
 
 size_t StagedBytes(const AppendCopier::Piece& piece) {

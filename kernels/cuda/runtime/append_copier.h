@@ -39,8 +39,8 @@ class AppendCopier {
   static constexpr size_t kSlotBytes = size_t{1} << 20;
   static constexpr size_t kPinnedBytes = kSmallBytes + 2 * kSlotBytes;
 
-  // `ordinal` is CUDA's number of the current device. `purpose` names the pinned memory in errors. RESOURCE_EXHAUSTED
-  // if there is not enough pinned memory.
+  // `ordinal` is CUDA's number of the current device. `purpose` names the pinned memory in errors. Returns
+  // RESOURCE_EXHAUSTED if there is not enough pinned memory.
   static absl::StatusOr<AppendCopier> Create(int ordinal, absl::string_view purpose);
 
   AppendCopier() = default;

@@ -13,7 +13,7 @@
 
 namespace maxsim::cuda {
 
-// DeviceHealth remembers the first error after which a device cannot answer any more. Thread-safe.
+// DeviceHealth remembers the first error that says that the device is lost. Thread-safe.
 class DeviceHealth {
  public:
   // Returns `status`. If it is the first one that is UNAVAILABLE, keeps it for Get.

@@ -12,8 +12,8 @@ namespace maxsim::cuda {
 // Owns memory of the device that was current at Allocate, aligned to 256 bytes. Move-only.
 class DeviceBuffer {
  public:
-  // Allocates `bytes`. Zero bytes are allowed and give a null pointer. RESOURCE_EXHAUSTED, with the bytes wanted and
-  // the bytes free, if there is too little memory; `purpose` names the memory in the error.
+  // Allocates `bytes`. Zero bytes are allowed and give a null pointer. Returns RESOURCE_EXHAUSTED, with the bytes
+  // wanted and the bytes free, if there is too little memory; `purpose` names the memory in the error.
   static absl::StatusOr<DeviceBuffer> Allocate(size_t bytes, absl::string_view purpose);
 
   DeviceBuffer() = default;

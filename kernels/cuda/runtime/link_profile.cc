@@ -20,8 +20,8 @@ namespace {
 constexpr int64_t kSampleBytes = int64_t{64} << 20;
 constexpr int kRounds = 2;
 
-// The number of gathering thread blocks is raised only if that makes gathering this many times faster: kernels that
-// score cannot use these thread blocks' multiprocessors.
+// The number of gathering thread blocks is raised only if gathering then is at least this many times as fast: kernels
+// that score cannot use these thread blocks' multiprocessors.
 constexpr double kWorthMore = 1.02;
 
 // Memory, a CUDA stream and events to measure with.
@@ -36,7 +36,8 @@ class Sample {
     constexpr size_t kCopies = kSampleBytes / kGatherCopyBytes;
     MAXSIM_ASSIGN_OR_RETURN(copies_, DeviceBuffer::Allocate(kCopies * sizeof(GatherCopy), "measuring the link"));
     std::memset(host_.as(), 0, kSampleBytes);
-    // The even-numbered pieces come first, then the odd ones, so that no two neighbouring pieces follow each other.
+    // The even-numbered pieces come first, then the odd ones, so that no piece is read right after its neighbour, as
+    // with scattered documents.
     std::vector<GatherCopy> copies;
     for (size_t i = 0; i < kCopies; ++i) {
       const size_t offset = (i * 2 + (i * 2 >= kCopies ? 1 : 0)) % kCopies * kGatherCopyBytes;
@@ -106,7 +107,7 @@ absl::StatusOr<LinkProfile> MeasureLink() {
     profile.gather_blocks = blocks;
     profile.gather_bytes = rate;
   }
-  // The longer documents are, the faster it is to copy them one by one. This finds the smallest size with which
+  // The longer documents are, the faster it is to copy them one by one. This loop finds the smallest size with which
   // copies are faster than gathering.
   for (const int64_t piece_bytes : {int64_t{4} << 20, int64_t{1} << 20, int64_t{256} << 10, int64_t{64} << 10}) {
     double rate = 0;

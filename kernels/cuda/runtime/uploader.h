@@ -33,8 +33,8 @@ class Uploader {
   absl::Status CopyRows(const void* source, int64_t num_rows, size_t source_row_bytes, void* target,
                         size_t target_row_bytes, cudaStream_t stream);
 
-  // Copies `num_rows` rows of `row_bytes` to `target` in device memory. `fill` writes the rows first .. first + count
-  // to pinned memory at `to`. If it fails, the copy ends and its error is returned.
+  // Copies `num_rows` rows of `row_bytes` to `target` in device memory. `fill` writes `count` rows, from row `first`
+  // on, to pinned memory at `to`. If `fill` fails, the copy ends and returns its error.
   absl::Status CopyFilled(int64_t num_rows, size_t row_bytes,
                           absl::FunctionRef<absl::Status(int64_t first, int64_t count, uint8_t* to)> fill, void* target,
                           cudaStream_t stream);

@@ -12,8 +12,8 @@ namespace maxsim::cuda {
 struct QuantizeParams {
   const float* values;   // [num_rows, value_pitch], in device or pinned memory; absent rows are zero
   const float* weights;  // [num_rows], in device or pinned memory
-  // Output [num_rows, row_bytes], zero past `dim`. With operand_order it consists of blocks of
-  // [32, StreamQueryPitch(row_bytes)] in the order of StreamQueryOffset (kernels/plan/hopper_stream_shape.h).
+  // Output [num_rows, row_bytes], zero past `dim`. If operand_order is 1: blocks of [32, StreamQueryPitch(row_bytes)]
+  // in the order of StreamQueryOffset (kernels/plan/hopper_stream_shape.h).
   int8_t* rows;
   float* factors;          // output [num_rows]: weight times scale, rounded once
   uint64_t rotation_seed;  // DocumentsView::rotation_seed
@@ -30,8 +30,8 @@ struct QuantizeParams {
 // Loads the kernel's code onto the device, so that the first call need not wait for it. Call it once per device.
 cudaError_t PrepareQuantizeQueries();
 
-// Starts the kernel. Does nothing if there are no rows. The next kernel on the CUDA stream may begin before this one
-// has ended, if it is launched with programmatic stream serialisation.
+// Starts the kernel that rotates and quantises the rows. Does nothing if there are no rows. The next kernel on the CUDA
+// stream may begin before this one has ended, if it is launched with programmatic stream serialisation.
 cudaError_t LaunchQuantizeQueries(const QuantizeParams& params, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

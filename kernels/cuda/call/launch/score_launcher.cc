@@ -37,8 +37,8 @@ absl::Status ScoreLauncher::JoinLists() const {
   return MAXSIM_CUDA_STATUS(LaunchJoin(call, workspace.stream.get()));
 }
 
-// Orders the pass's candidates. Returns an order without candidates if thread blocks should take the candidates in the
-// order of the lists.
+// Sorts the pass's candidates on the device by document length, if the OrderPlan asks for it. If not, returns an order
+// without candidates: thread blocks then take the candidates in the order of the lists.
 absl::StatusOr<CandidateOrder> ScoreLauncher::OrderCandidates(const ScorePass& pass) const {
   const Workspace& workspace = context_.workspace;
   const CallInput& input = workspace.input;

@@ -43,8 +43,9 @@ class ScoreLauncher {
   // the thread blocks of a team.
   absl::Status LaunchScores(const ScorePass& pass) const;
 
-  // Starts the kernel that finds the matching tokens of a query of `query_tokens` tokens in the pass's documents, for a
-  // plan of CallInput::PlanMatches. It writes the matches, [documents, query_tokens], to workspace.partials.
+  // Starts the kernel that finds the matching tokens of a query of `query_tokens` tokens in the pass's documents. The
+  // slice must have been planned by CallInput::PlanMatches. The kernel writes the matches, [documents, query_tokens],
+  // to workspace.partials.
   absl::Status LaunchMatches(const ScorePass& pass, int32_t query_tokens) const;
 
   // Returns the launch for LaunchSingle, for a slice that is a single-launch call over `documents`. The launch reads

@@ -1,4 +1,5 @@
-// One pass: documents that kernels can read, and the candidates among them that are scored by one launch sequence.
+// A pass: the part of a call that one sequence of launches scores. It names documents in device memory, and which
+// candidates of each query to score.
 #pragma once
 
 #include <cstdint>

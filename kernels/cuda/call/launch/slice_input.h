@@ -1,6 +1,6 @@
-// Copies the input of a planned slice to the device: the host writes the input to pinned memory, and a copy engine or
-// a kernel copies it. If the documents are I8, a kernel rotates and rounds the queries. The slice's plan is
-// workspace.input.
+// Copies the input of a slice (queries of a call that run together) to the device: the host writes the input to pinned
+// memory, and a copy engine or a kernel copies it. If the documents are I8, a kernel rotates and rounds the queries.
+// The slice's plan is workspace.input.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Finds the matches of a query's tokens in documents (Executor::Align), in parts that fit the workspace.
+// Finds which document token each query token matches (Executor::Align), in parts that fit the workspace.
 #pragma once
 
 #include <cstddef>

@@ -41,7 +41,7 @@ absl::Status RunSlices(const CallContext& context, const CudaDocuments& document
                        absl::Span<std::vector<Scored>> results);
 
 // Starts the kernels of the last slice on the device once more, with the same plan, and does not wait for them. `path`
-// is the path of that slice. FAILED_PRECONDITION if the slice was neither a zero-copy nor a single-launch call.
+// is the path of that slice. Returns FAILED_PRECONDITION if the slice was neither a zero-copy nor a single-launch call.
 absl::Status LaunchAgain(const CallContext& context, CallPath path, const CudaDocuments& documents);
 
 }  // namespace maxsim::cuda

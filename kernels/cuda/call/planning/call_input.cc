@@ -18,7 +18,7 @@ namespace {
 // Counts the query tiles that queries take if their tails share query tiles.
 class PackedQueryTiles {
  public:
-  // Counts a query of `num_tokens` tokens. `to_partials` says where its query tiles put their sums (QueryTileOutput).
+  // Counts a query of `num_tokens` tokens. `to_partials` says whether its query tiles write partial sums or scores.
   void Add(int64_t num_tokens, bool to_partials) {
     const int64_t rows = PackedRows(num_tokens);
     whole_ += rows / kQueryTileTokens;
@@ -33,7 +33,8 @@ class PackedQueryTiles {
 
  private:
   int64_t whole_ = 0;
-  // The number of tails that take a part of a query tile, by to_partials and by the number of their rows: 8 or 16.
+  // The number of tails (a query's last tokens) that take a part of a query tile, by to_partials and by the number of
+  // their rows: 8 or 16.
   int64_t parts_[2][2] = {};
 };
 
@@ -100,8 +101,9 @@ QueryGroupShape CallInput::ShapeOf(const QueryGroup& group, int64_t num_candidat
   return shape;
 }
 
-// Returns whether the kernel writes partial sums for the query's query tiles. A later kernel then adds the sums of a
-// query that has several query tiles. If lists are joined, it picks the sums of the query's own candidates.
+// Returns whether the kernel writes partial sums for the query's query tiles (32 tokens each). A later kernel then adds
+// the sums of a query that has several query tiles. If lists are joined, it picks the sums of the query's own
+// candidates.
 bool CallInput::GivesPartials(const QueryGroup& group, const Query& query) {
   return query.num_tokens > kQueryTileTokens || group.words_begin >= 0;
 }
@@ -162,8 +164,8 @@ void CallInput::AddSelectQuery(const Query& query, int64_t num_candidates, int64
   most_candidates_ = std::max(most_candidates_, num_candidates);
 }
 
-// Plans the selections. This must wait until all queries are known, because a plan depends on how many large selections
-// share the device.
+// Plans each query's selection of the best k. This must wait until all queries are known, because a plan depends on how
+// many large selections share the device.
 void CallInput::PlanSelections(const DeviceLimits& limits) {
   num_large_ = static_cast<int>(select_queries_.size());
   for (SelectQuery& query : select_queries_) {
@@ -182,7 +184,8 @@ void CallInput::PlanSelections(const DeviceLimits& limits) {
   }
 }
 
-// Adds the union of the group's lists. It must be called before the group's row tiles are added.
+// Adds the union of the group's lists. Must be called before the group's row tiles are added, because the union notes
+// the number of the first of them.
 void CallInput::AddUnion(const QueryGroup& group, const QueryGroupShape& shape) {
   const int64_t query_tiles = QueryTilesOf(shape, score_plan_.tile);
   const int64_t of_tile = TraitsOf(score_plan_.tile).query_tiles();

@@ -1,6 +1,6 @@
 // The input of one launch sequence, laid out in one buffer, so that one copy brings it to the device: row tiles, tables
-// of the queries, weights, query rows and candidate lists. After it the device has room for the unions of joined lists
-// and for the rotated queries of quantised documents. This is plain host code.
+// of the queries, weights, query rows and candidate lists. After the input, the device's buffer has room for the unions
+// of joined lists and for the rotated queries of quantised documents. This code makes no CUDA calls.
 #pragma once
 
 #include <cstddef>
@@ -60,8 +60,8 @@ struct InputLayout {
 // their memory. Not thread-safe.
 class CallInput {
  public:
-  // Forms query groups of `queries`, which must fit one slice, and plans how to score them. A query without candidates
-  // takes no part, and gets no results.
+  // Forms groups of `queries` that have the same candidates, and plans how to score them. `queries` must fit one slice.
+  // A query without candidates takes no part, and gets no results.
   absl::Status PlanScores(absl::Span<const Query> queries, ScalarType type, int32_t dim, int64_t num_documents,
                           const DeviceLimits& limits, const ScoreRoom& room);
 

@@ -14,8 +14,8 @@
 
 namespace maxsim::cuda {
 
-// How a thread waits: as described above (kAdaptive), by polling only, or by waiting for the event only. The last two
-// are for tests and measurements.
+// How a thread waits: as the comment at the top of this file says (kAdaptive), by polling only, or by waiting for the
+// event only. The last two are for tests and measurements.
 enum class WaitMode : uint8_t { kAdaptive, kPoll, kEvent };
 
 // Waits for calls, and learns how long they take. Not thread-safe.

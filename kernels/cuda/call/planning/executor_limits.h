@@ -1,4 +1,5 @@
-// Checks that a call is within the sizes that an executor was made for (ExecutorOptions). This is plain host code.
+// Checks that a call is within the sizes that an executor was made for (ExecutorOptions). This code makes no CUDA
+// calls.
 #pragma once
 
 #include "absl/status/status.h"

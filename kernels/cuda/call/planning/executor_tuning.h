@@ -20,8 +20,8 @@ enum class Ordering : uint8_t { kNever, kWorthwhile, kAlways };
 // Servers leave the defaults; tests and measurements set others through CudaExecutor::tuning(). A new value applies to
 // calls that begin after it was set.
 struct ExecutorTuning {
-  // The tilings that a call may choose from, a bit each (DeviceLimits::tiles). If none of them can run, the call uses
-  // kRows32.
+  // The tilings (kernels and tile sizes) that a call may choose from, one bit each (DeviceLimits::tiles). If none of
+  // them can run, the call uses kRows32.
   uint32_t tiles = ~uint32_t{0};
 
   Joins joins = Joins::kWorthwhile;           // kernels/plan/list_join.h

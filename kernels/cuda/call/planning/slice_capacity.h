@@ -1,4 +1,5 @@
-// Computes how many queries of a call fit an executor's workspace at once: these are a slice. This is plain host code.
+// Computes how many queries of a call fit an executor's workspace at once: these are a slice. This code makes no CUDA
+// calls.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ inline constexpr size_t kPartAlignment = 256;
 constexpr size_t AlignPart(size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
 
 // The capacities of an executor's workspace. Calls that exceed one of them are cut into slices of whole queries; every
-// query within the contract's limits fits a slice by itself.
+// query within kernels/limits.h fits a slice by itself.
 struct SliceCapacity {
   int64_t queries = 0;
   int64_t rows = 0;  // query rows, padded to whole query tiles

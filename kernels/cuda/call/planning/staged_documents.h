@@ -17,7 +17,7 @@ namespace maxsim::cuda {
 class StagedDocuments {
  public:
   // Allocates room for the documents that `options` allow, on the current device. To be called once, before Stage.
-  // RESOURCE_EXHAUSTED when it does not fit.
+  // Returns RESOURCE_EXHAUSTED if there is too little memory.
   absl::Status Allocate(const ExecutorOptions& options);
 
   // Starts to copy the documents of `view` to `device`, and returns the copied documents. `view` must be valid and must

@@ -23,8 +23,8 @@ namespace maxsim::cuda {
 struct Workspace {
   explicit Workspace(const ExecutorOptions& options) : capacity(SliceCapacity::For(options)) {}
 
-  // Allocates on `device`, which must be the current one. To be called once, before everything else.
-  // RESOURCE_EXHAUSTED, naming the memory, when it does not fit.
+  // Allocates on `device`, which must be the current one. To be called once, before everything else. Returns
+  // RESOURCE_EXHAUSTED, naming the buffer, if there is too little memory.
   absl::Status Allocate(const Device& device);
 
   // Waits for everything that was started on the CUDA stream. Does nothing before Allocate.
