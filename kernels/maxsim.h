@@ -56,7 +56,7 @@ class MemorySource {
   virtual absl::Status Check() const = 0;
 };
 
-// A ragged set of documents in host memory: document n owns rows offsets[n] .. offsets[n + 1] of `tokens`.
+// A ragged set of documents in host memory: document n owns rows offsets[n] .. offsets[n + 1] - 1 of `tokens`.
 struct DocumentsView {
   ScalarType type = ScalarType::kF16;
   int32_t dim = 0;                       // columns, kMinDim .. kMaxDim
@@ -181,15 +181,15 @@ class AppendableDocuments {
  public:
   virtual ~AppendableDocuments() = default;
   // Appends all documents of the view, which must have the same type, dimension and rotation as this object. After OK
-  // the documents are in the backend's memory, and the caller may free the view. After an error nothing is appended:
-  // INVALID_ARGUMENT for another type, dimension or rotation; RESOURCE_EXHAUSTED, with the numbers, beyond
+  // the documents are in the backend's memory, and the caller may free the view. After an error nothing is appended.
+  // Returns INVALID_ARGUMENT for another type, dimension or rotation; RESOURCE_EXHAUSTED, with the numbers, beyond
   // max_documents or max_tokens; UNAVAILABLE when the device is lost.
   virtual absl::Status Append(const DocumentsView& documents) = 0;
   // Returns the documents appended so far, numbered in the order in which they were appended. Any Executor of the
   // backend can score them. The result is immutable and keeps the memory alive.
   virtual std::shared_ptr<const Documents> Snapshot() const = 0;
   // Copies the rows of appended tokens `first_token` .. `first_token` + `num_tokens` - 1 to `rows`, [num_tokens, dim]
-  // packed. UNAVAILABLE when the device is lost.
+  // packed. Returns UNAVAILABLE when the device is lost.
   virtual absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const = 0;
 };
 
@@ -290,15 +290,15 @@ class Backend {
 
   // Makes the first `planes` planes (bits per value; 1, 2 or 4) of codes scannable. `keep_alive` owns the view's
   // memory. A backend that scans in host memory scans the codes in the view's memory, and its result keeps
-  // `keep_alive`; any other backend copies the codes and then drops `keep_alive`. INVALID_ARGUMENT if the codes have
-  // fewer planes or are damaged; RESOURCE_EXHAUSTED, with the numbers, when there is too little memory; UNIMPLEMENTED
-  // if the backend cannot scan codes.
+  // `keep_alive`; any other backend copies the codes and then drops `keep_alive`. Returns INVALID_ARGUMENT if the codes
+  // have fewer planes or are damaged; RESOURCE_EXHAUSTED, with the numbers, when there is too little memory;
+  // UNIMPLEMENTED if the backend cannot scan codes.
   virtual absl::StatusOr<std::unique_ptr<LoadedCodes>> LoadCodes(const CodesView& codes, int planes,
                                                                  std::shared_ptr<const void> keep_alive);
 
   // Reserves memory for codes that will be appended, on the device (on the CPU backend, the host): as many bytes as
-  // CodeArrayBytes returns for max_documents and max_tokens. INVALID_ARGUMENT names what is wrong with the shape; other
-  // errors as LoadCodes.
+  // CodeArrayBytes returns for max_documents and max_tokens. Returns INVALID_ARGUMENT, naming what is wrong, for an
+  // invalid shape, and otherwise the errors of LoadCodes.
   virtual absl::StatusOr<std::shared_ptr<AppendableCodes>> CreateAppendableCodes(const AppendableCodesShape& shape);
 
   // Makes an executor of scans. Errors as LoadCodes.
@@ -340,8 +340,8 @@ struct CudaOptions {
 // UNIMPLEMENTED when built without CUDA, and UNAVAILABLE if there is no driver or no device.
 absl::StatusOr<int> CountCudaDevices();
 
-// Returns UNIMPLEMENTED when built without CUDA, UNAVAILABLE when there is no such device or it cannot be used, and
-// RESOURCE_EXHAUSTED when its memory is full; the message says what was missing.
+// Creates the CUDA backend. Returns UNIMPLEMENTED when built without CUDA, UNAVAILABLE when there is no such device or
+// it cannot be used, and RESOURCE_EXHAUSTED when its memory is full; the message says what was missing.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCudaBackend(const CudaOptions& options);
 
 // Returns true when this build contains the CUDA backend.

@@ -23,7 +23,7 @@ struct ReferenceMatch {
   double similarity = 0;       // <q_i, d_j>, before the weight
 };
 
-// Returns the matches of the query's tokens, [query.num_tokens], in document `ordinal`.
+// Returns, for each query token, which token of document `ordinal` it matches, [query.num_tokens].
 std::vector<ReferenceMatch> ReferenceAlign(const DocumentsView& documents, const Query& query, uint32_t ordinal);
 
 // Returns every similarity <q_i, d_j>, before the weight, of the query's tokens with those of document `ordinal`:

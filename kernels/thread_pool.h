@@ -45,7 +45,7 @@ class SharedItems {
 
 // Runs one function on several threads at the same time. Thread-safe: several threads may call Run at the same time.
 // Each caller's thread works on its own call, and free workers join the oldest call that has a free slot (a call has
-// one slot per thread of the pool).
+// parallelism() slots, one of them its caller's).
 class ThreadPool {
  public:
   // Starts parallelism - 1 threads. `parallelism` >= 1 is the number of threads of one call, including the caller's. If

@@ -22,8 +22,8 @@ namespace maxsim::cuda {
 // Owns a CUDA stream and the workspace for one call, and allocates both when it is created. Not thread-safe.
 class CudaExecutor final : public Executor {
  public:
-  // `device` must outlive the executor. INVALID_ARGUMENT for options out of range, RESOURCE_EXHAUSTED when the
-  // workspace does not fit.
+  // `device` must outlive the executor. Returns INVALID_ARGUMENT for options out of range, and RESOURCE_EXHAUSTED if
+  // there is too little memory for the workspace.
   static absl::StatusOr<std::unique_ptr<CudaExecutor>> Create(Device* device, const ExecutorOptions& options);
 
   // Waits until the device no longer uses the workspace.
@@ -43,7 +43,7 @@ class CudaExecutor final : public Executor {
 
   // For measurements: starts the kernels of the last call on the device once more, and does not wait for them. If the
   // CUDA stream is being captured, they become part of the graph. The last call must have been over `documents`, and
-  // trace() must say that its path was kZeroCopy or kSingleLaunch; FAILED_PRECONDITION after any other call.
+  // trace() must say that its path was kZeroCopy or kSingleLaunch. Returns FAILED_PRECONDITION after any other call.
   absl::Status StartAgain(const Documents& documents);
 
   // Returns the CUDA stream that calls run on, for measurements. Work that is started there before a call runs before

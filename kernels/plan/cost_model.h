@@ -21,8 +21,9 @@ double EstimatedReads(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroupShape> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms);
 
-// Returns whether the documents' lengths differ much and each of `grid` thread blocks has many documents. If so, up to
-// half of the candidates should not be assigned to thread blocks in advance; thread blocks claim these while they run.
+// Returns whether the documents' lengths differ much and each of `grid` thread blocks has many documents (at least
+// seven on average). If so, up to half of the candidates should not be assigned to thread blocks in advance; thread
+// blocks claim these while they run.
 bool IsUnequal(const ScorePlan& plan, const StreamCandidates& candidates, int64_t grid);
 
 // Returns whether a call ends sooner if thread blocks form teams, which cut documents into equal parts (StreamShares),

@@ -9,7 +9,8 @@
 
 namespace maxsim {
 
-// Bytes of a row in one swizzled half of a pipeline stage. Two of the three warpgroups multiply.
+// Each half of a pipeline stage has kWideHalfBytes bytes of every row, swizzled. Two of the three warpgroups of a
+// thread block multiply.
 inline constexpr int32_t kWideHalfBytes = 128;
 inline constexpr int32_t kWideMaxRowBytes = 2 * kWideHalfBytes;
 inline constexpr int32_t kWideThreads = 384;

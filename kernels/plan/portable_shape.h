@@ -15,8 +15,8 @@ namespace maxsim {
 inline constexpr int32_t kMinStages = 2;
 inline constexpr int32_t kMaxStages = 8;
 
-// Number of candidates in the table in shared memory that says where each candidate's rows lie. It is filled ahead of
-// the loads, one half at a time.
+// Number of candidates in the table in shared memory that says where each candidate's rows lie. The table is filled
+// ahead of the loads, one half at a time.
 inline constexpr int32_t kCandidateTableSize = 128;
 inline constexpr int32_t kCandidateTableEntryBytes = 16;
 

@@ -31,7 +31,8 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
     case ScoreTile::kRows64:
       return type != ScalarType::kF32;
     case ScoreTile::kRows128:
-      // Rows of several chains need a second set of sums, for which the registers of a thread have no room.
+      // Rows of several chains (kChainColumns columns each) need a second set of sums, for which the registers of a
+      // thread have no room.
       return type == ScalarType::kI8 || (type != ScalarType::kF32 && dim <= kChainColumns);
     case ScoreTile::kWide128:
     case ScoreTile::kWide256:
@@ -100,8 +101,8 @@ bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
          (streamable && fits(false, 1, 3)) || fits(true, 1, kMinStages) || (streamable && fits(false, 1, kMinStages));
 }
 
-// Fills in the plan of a Hopper kernel. Its ring takes all the shared memory; it runs on every multiprocessor and
-// assigns the work to thread blocks itself.
+// Fills in the plan of a Hopper kernel. The kernel's ring takes all the shared memory. The kernel runs on every
+// multiprocessor, and divides the work among thread blocks itself.
 void PlanHopper(absl::Span<const QueryGroupShape> groups, const DeviceLimits& limits, double document_bytes,
                 ScorePlan& plan) {
   plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));

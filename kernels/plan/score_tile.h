@@ -1,4 +1,5 @@
-// The tilings that the scoring kernels are compiled for, their sizes and their names.
+// The tilings that the scoring kernels are compiled for, their sizes and their names. A tiling is a kernel with its
+// tile sizes.
 #pragma once
 
 #include <cstdint>

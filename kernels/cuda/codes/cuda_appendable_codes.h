@@ -19,8 +19,8 @@ namespace maxsim::cuda {
 // snapshot is a CudaCodes that borrows their memory. An append (AppendCopier) never delays a scan.
 class CudaAppendableCodes final : public AppendableCodes {
  public:
-  // Makes room for `shape`, which is valid, on `device`, which must outlive the result and its snapshots.
-  // RESOURCE_EXHAUSTED when it does not fit. The caller notes errors in the device's health.
+  // Makes room for `shape`, which is valid, on `device`, which must outlive the result and its snapshots. Returns
+  // RESOURCE_EXHAUSTED if there is too little memory. The caller must pass errors to DeviceHealth::Note.
   static absl::StatusOr<std::shared_ptr<CudaAppendableCodes>> Create(Device* device, const AppendableCodesShape& shape);
 
   absl::Status Append(const CodesView& codes) override;

@@ -44,9 +44,9 @@ class CudaCodeScanner {
 
   // Does what CodeScanner::Scan does, for each call. The arrays that queries point to are in host memory. Enqueues the
   // work of all calls and then waits for the device once; it waits more often only if the workspace has to grow. After
-  // an error the results are unspecified. INVALID_ARGUMENT also if codes are on another device than this scanner;
-  // RESOURCE_EXHAUSTED if there is too little memory, and the next scan may work; UNAVAILABLE if the device is lost,
-  // and the device's health then returns the same.
+  // an error the results are unspecified. Also returns INVALID_ARGUMENT if codes are on another device than this
+  // scanner, RESOURCE_EXHAUSTED if there is too little memory (the next scan may work), and UNAVAILABLE if the device
+  // is lost (the device's health then returns the same error).
   absl::Status Scan(absl::Span<const Call> calls);
   absl::Status Scan(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
                     absl::Span<std::vector<Scored>> results) {

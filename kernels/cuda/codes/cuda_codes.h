@@ -35,9 +35,9 @@ class CudaCodes final : public LoadedCodes {
   };
 
   // Copies the first 1, 2 or 4 planes of valid codes (ValidateCodes), with their factors, offsets, scales and bounds,
-  // to `device`, which must outlive the result. Takes CodeArrayBytes of device memory. INVALID_ARGUMENT if `codes`
-  // has fewer planes; RESOURCE_EXHAUSTED, with the bytes wanted and the bytes free, if they do not fit; UNAVAILABLE
-  // if the device is lost.
+  // to `device`, which must outlive the result. Takes CodeArrayBytes of device memory. Returns INVALID_ARGUMENT if
+  // `codes` has fewer planes; RESOURCE_EXHAUSTED, with the bytes wanted and the bytes free, if they do not fit;
+  // UNAVAILABLE if the device is lost.
   static absl::StatusOr<std::unique_ptr<CudaCodes>> Upload(Device& device, const CodesView& codes, int planes);
 
   // Makes codes that do not own their memory. `keep_alive` owns it; if that is null, the caller must keep the memory

@@ -21,7 +21,7 @@ class CudaScanExecutor final : public ScanExecutor {
   // `device` must outlive this object.
   static absl::StatusOr<std::unique_ptr<CudaScanExecutor>> Create(Device& device);
 
-  // INVALID_ARGUMENT also for codes of another device.
+  // Also returns INVALID_ARGUMENT for codes of another device.
   absl::Status Scan(absl::Span<const ScanCall> calls, CallTimings* timings) override;
   size_t workspace_bytes() const override { return scanner_.workspace_bytes(); }
 

@@ -27,8 +27,8 @@ namespace maxsim::cuda {
 // (AppendCopier) or ReadRows waits for its own copies, and no executor waits for either.
 class CudaAppendable final : public AppendableDocuments {
  public:
-  // Makes room for `shape`, which is valid, on `device`, which must outlive the result and its snapshots.
-  // RESOURCE_EXHAUSTED when it does not fit. The caller notes errors in the device's health.
+  // Makes room for `shape`, which is valid, on `device`, which must outlive the result and its snapshots. Returns
+  // RESOURCE_EXHAUSTED if there is too little memory. The caller must pass errors to DeviceHealth::Note.
   static absl::StatusOr<std::shared_ptr<CudaAppendable>> Create(Device* device, const AppendableShape& shape);
 
   absl::Status Append(const DocumentsView& documents) override;

@@ -18,8 +18,8 @@ class CudaCodebook {
   // Returns the device memory that Upload takes.
   static size_t BytesNeeded(ScalarType type, int32_t dim, int64_t num_centroids);
 
-  // Copies the codebook of documents of `type` to the current device, and waits for it. RESOURCE_EXHAUSTED when it does
-  // not fit.
+  // Copies the codebook of documents of `type` to the current device, and waits for it. Returns RESOURCE_EXHAUSTED if
+  // there is too little memory.
   static absl::StatusOr<std::unique_ptr<const CudaCodebook>> Upload(ScalarType type, int32_t dim,
                                                                     const ResidualCodebook& codebook);
 

@@ -30,7 +30,7 @@ struct QueryTileOutput {
 // A row tile has up to eight query tiles of 32 rows, which are scored against the same candidates.
 struct RowTile {
   int64_t first_row;        // into query_rows and row_weights
-  int64_t ordinals_begin;   // into `ordinals`; -1: the candidates are all documents
+  int64_t ordinals_begin;   // into `ordinals`; -1: the candidates are documents 0 .. num_candidates - 1
   int64_t num_candidates;   // of joined lists: set on the device
   int32_t num_query_tiles;  // 1 .. kMaxQueryTilesOfRowTile
   int32_t order_begin;      // the list's part of a CandidateOrder; the same in all row tiles of a list

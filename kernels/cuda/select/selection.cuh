@@ -121,8 +121,8 @@ class Selection {
 
   // Candidates: selection_gather.cuh.
 
-  // Writes the candidates of this block's splits that reach `bound` to the splits' lists as far as they fit, and their
-  // number to the workspace.
+  // Writes the candidates of this block's splits that reach `bound` to the splits' lists as far as they fit, and the
+  // number of all of them to the workspace.
   __device__ __forceinline__ void Gather(uint64_t bound);
   // Numbers the candidates of all lists, one list after the other, and finds the number of each list's first candidate.
   // Returns false if a list could not take all of its candidates.
@@ -136,7 +136,7 @@ class Selection {
 
   // Writes this block's part of the results. All candidates must lie in `window`.
   __device__ __forceinline__ void Rank(KeyWindow window);
-  // Ranks every num_splits_-th of `count` candidates, from the split's number on, by comparing it with all others.
+  // Ranks every num_splits_-th of `count` candidates, from the split's number on, by comparing each with all others.
   __device__ __forceinline__ void RankAgainstAll(uint32_t split, uint32_t count);
   // Counts the candidates into the window's bins, and finds the rank that each bin begins with. Returns false when a
   // bin that has ranks below k is too full for RankByBins.

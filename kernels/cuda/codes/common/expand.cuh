@@ -15,7 +15,8 @@
 
 namespace maxsim::cuda {
 
-// One word of each plane of a row, and the two words of fields. Members of planes that are not scanned are not used.
+// One word each of planes 0 and 1 of a row, and the two words of planes 2 and 3, which have two bits per coordinate.
+// Members of planes that are not scanned are not used.
 struct CodeWord {
   uint32_t plane0;
   uint32_t plane1;

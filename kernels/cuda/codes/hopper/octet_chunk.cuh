@@ -48,8 +48,8 @@ struct RowWords {
   }
 };
 
-// Up to 32 candidates, one per lane. Candidates that no query may select have no octets. All lanes of a warp must call
-// every function together.
+// Up to 32 candidates, one per lane, with their tokens in octets (groups of eight). Candidates that no query may select
+// have no octets. All lanes of a warp must call every function together.
 class OctetChunk {
  public:
   __device__ __forceinline__ OctetChunk(const ScanParams& params, int first_query, int num_queries, int64_t first,

@@ -7,8 +7,8 @@
 namespace maxsim::cuda::sm90 {
 
 // Starts to read the begin and the end of document unit.ordinal. If all documents have the same length, computes them
-// without reading. With kScales, also starts to read its scale. Only lanes that have a candidate of the unit may call
-// it.
+// without reading. With kScales, also starts to read the document's scale. Only lanes that have a candidate of the unit
+// may call it.
 template <bool kScales, class WorkUnit>
 __device__ __forceinline__ void ReadLocation(const HopperParams& p, WorkUnit& unit) {
   using Row = decltype(unit.begin);

@@ -11,8 +11,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Passed by value to kernels (__grid_constant__). The copy engine is slower with several boxes than with one, so there
-// is one map for every number of octets.
+// Passed by value to kernels (__grid_constant__). Copying several small boxes is slower than copying a large one. So
+// there is one map, with its own size of box, for every number of octets (eight rows).
 struct DocumentMaps {
   static constexpr int32_t kOctets = TileOctets(kWideTokens);
 

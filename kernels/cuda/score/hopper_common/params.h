@@ -43,7 +43,8 @@ struct StartTiles {
   uint32_t assigned[2];
   uint32_t quarters;  // a thread block is assigned this many quarters of its even share
 
-  // Returns the candidates assigned to each of `readers` thread blocks, at least one.
+  // Returns how many of `candidates` are assigned to each of `readers` thread blocks: at least one, or 0 if there are
+  // no thread blocks.
   constexpr uint32_t Assigned(uint32_t candidates, int32_t readers) const {
     if (readers == 0) return 0;
     const uint32_t each = candidates / 4 * quarters / static_cast<uint32_t>(readers);
@@ -51,7 +52,7 @@ struct StartTiles {
   }
 
   // Thread blocks are assigned three quarters of their share. They are assigned only two quarters if many row tiles,
-  // but not all, are half ones: those take half the time, and the thread blocks that start there should help the
+  // but not all, are half row tiles: those take half the time, and the thread blocks that start there should help the
   // others.
   static constexpr StartTiles Of(int32_t grid, int32_t num_row_tiles, int32_t num_half_tiles, uint32_t regular) {
     StartTiles start{};

@@ -105,7 +105,8 @@ class QueryTileSums {
         const float of_four = lane / 2 == 0 ? of[2 * i] : of[2 * i + 1];
         pair[i] = num_queries_ == 2 ? __fadd_rn(of[2 * i], of[2 * i + 1]) : of_four;  // rows 8 apart
       }
-      // Passed as an address of global memory: otherwise the stores here and elsewhere would be generic stores.
+      // The pointer is passed as an address of global memory: otherwise the compiler would turn the stores here and
+      // elsewhere into generic stores.
       const uint64_t out = __shfl_sync(0xffffffffu, uint64_t{__cvta_generic_to_global(out_)}, lane);
       WriteEight(SumOfPairs(pair[0], pair[1]), count, static_cast<float*>(__cvta_global_to_generic(out)), pieces);
     }

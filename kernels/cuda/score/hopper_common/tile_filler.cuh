@@ -64,7 +64,8 @@ class TileFiller {
     return header;
   }
 
-  // Goes on to another row tile. The tile of every warpgroup must be empty. Returns false if there is no more work.
+  // Goes on to another row tile. Call it only after Fill has returned an empty tile for every warpgroup. Returns false
+  // if there is no more work.
   __device__ __forceinline__ bool NextRowTile() {
     if (unit_.count == 0) return false;
     row_tile_ = unit_.row_tile;

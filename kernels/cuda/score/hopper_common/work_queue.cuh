@@ -13,8 +13,8 @@ namespace maxsim::cuda::sm90 {
 struct WorkUnit {
   int32_t row_tile = 0;
   bool in_half = false;  // the row tile is a half one
-  // Number of candidates, 1 .. 32; 0 if there is no more work. For a work unit of the order, it is only known to be
-  // above 0 until Locate finds the number.
+  // Number of candidates, 1 .. 32; 0 if there is no more work. If candidates are ordered, it is only known to be above
+  // 0 until Locate finds the number.
   int32_t count = 0;
   uint32_t first = 0;  // position of the first candidate in its list, or the number of the work unit of the order
   // The lane's own candidate.

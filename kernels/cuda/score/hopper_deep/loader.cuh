@@ -53,7 +53,8 @@ class DeepLoader {
   }
 
  private:
-  // Loads the next tile of every side. Returns false if the row tile has no documents left.
+  // Loads the next tile of every side (warpgroup that has token tiles of its own). Returns false if the row tile has no
+  // documents left.
   __device__ __forceinline__ bool LoadTile(Filler& filler, uint32_t new_rows) {
     WaitForStage();
     int32_t pieces[kSides], octets_of_tiles = 0;

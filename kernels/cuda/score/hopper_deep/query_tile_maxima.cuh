@@ -117,7 +117,7 @@ class QueryTileMaxima {
     if (ended_ == 0) return;
     sums_.Sum(terms_, kMaxEnded - ended_, kMaxEnded, piece - kMaxEnded * kTilePieceBytes);
     ended_ = 0;
-    // Hides the value from the compiler, which would make separate code for every number and need more registers.
+    // Hides the value from the compiler, which would make separate code for every value and need more registers.
     asm volatile("" : "+r"(ended_));
   }
 

@@ -72,8 +72,8 @@ class StreamMultiplier {
       } else {
         AddToDocument(entry, stage, maximum);
       }
-      // The stage is released only after the document's slot is used, so that there are never more unfinished
-      // documents than stages. Each lane has read the stage, so each lane arrives for itself.
+      // The stage is released only after the document's slot (its maxima) has been used, so that there are never more
+      // unfinished documents than stages. Each lane has read the stage, so each lane arrives for itself.
       Arrive(ring_.Empty(stage));
       stage += ring_.Warps();
       if (stage >= ring_.Stages()) {

@@ -53,7 +53,7 @@ class StreamLoader {
     WaitForRing();
     share.template ReadLocations<kScales>(placed);
     // Handles two work units at a time: it looks up the documents of one while it loads the other. After the first work
-    // unit there is a gap, but by then the ring is full and lasts longer than the gap.
+    // unit no copies start for a while, but by then the ring is full and lasts longer.
 #pragma unroll 1
     do {
       share.template ReadLocations<kScales>(listed);
@@ -115,9 +115,9 @@ class StreamLoader {
     }
   }
 
-  // Loads a work unit. One lane could not keep up with the memory, so the work unit's tiles are numbered, and each
-  // lane loads another tile. With teams, loads only the `part` of each lane's document. The lanes that have a part
-  // are either neighbours, or only two.
+  // Loads a work unit. One lane could not keep up with the memory, so the work unit's tiles are numbered, and each lane
+  // loads one of them. With teams, loads only the `part` of each lane's document. The lanes that have a part are either
+  // neighbours, or only two.
   __device__ __forceinline__ void LoadDocuments(const StreamWorkUnit& unit, const StreamPart& part) {
     const int32_t num_tokens = lane_ < unit.count ? static_cast<int32_t>(unit.end - unit.begin) : 0;
     const int32_t num_tiles = kTeams ? part.tiles : (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
@@ -204,8 +204,8 @@ class StreamLoader {
     WaitBarrier(ring_.Empty(Stage(ahead)), FreeParity(ahead));
   }
 
-  // Waits until the next stage is free. Returns how many consecutive stages, from it on, are free, at most `most`.
-  // Every lane has then waited for all of these stages.
+  // Waits until the next stage is free. Returns how many consecutive stages, from that stage on, are free, at most
+  // `most`. Every lane has then waited for all of these stages.
   __device__ __forceinline__ int FreeStages(int most) const {
     while (true) {
       const bool is_free = lane_ < most && TestBarrier(ring_.Empty(Stage(lane_)), FreeParity(lane_));
@@ -225,7 +225,7 @@ class StreamLoader {
     }
   }
 
-  // Fills the lane's stage with `num_tokens` rows. It comes `lane` stages after the next one.
+  // Fills the lane's stage, which comes `lane` stages after the next one, with `num_tokens` rows.
   __device__ __forceinline__ void LoadTile(int64_t row, int32_t num_tokens, const StreamEntry& entry) {
     const int stage = Stage(lane_);
     const uint32_t bytes = num_tokens * p_.row_bytes;

@@ -10,7 +10,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Describes a token tile to the warp that multiplies it. Each stage of the ring has one, next to the tile.
+// Describes a token tile to the warp that multiplies it. Each stage of the ring has one entry.
 struct StreamEntry {
   uint32_t counts;    // tokens of the tile, kCut, kQueryPhase, tiles of the document that are the block's; 0 ends the
                       // warp's work
@@ -23,7 +23,8 @@ struct StreamEntry {
   static constexpr uint32_t kCut = 1u << 14;
   // The parity of the phase of the barrier QueryFull in which the row tile's rows arrive.
   static constexpr uint32_t kQueryPhase = 1u << 15;
-  // A tile has at most 512 tokens (rows of 16 bytes), and a document 8,192 tiles (of 8 tokens).
+  // The bits from this one up count the thread block's tiles of the document: at most 8,192 (of 8 tokens). The lowest
+  // bits count the tile's tokens: at most 512 (rows of 16 bytes).
   static constexpr uint32_t kTile = 1u << 16;
 
   __device__ __forceinline__ int NumTokens() const { return static_cast<int>(counts & (kCut - 1)); }

@@ -1,5 +1,5 @@
-// The copying warp of the wide kernels. It copies the pieces of documents of each tile that the loading warp has
-// described to shared memory.
+// The copying warp of the wide kernels. For each tile that the loading warp has described, it copies the pieces of
+// documents in the tile to shared memory.
 #pragma once
 
 #include <cstdint>

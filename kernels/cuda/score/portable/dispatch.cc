@@ -81,7 +81,8 @@ cudaError_t PreparePortableKernels(int shared_bytes) {
         if (align && tile != ScoreTile::kRows32) continue;
         const cudaError_t error =
             VisitPortable(type, tile, resident, align, [&](auto launcher) { return launcher.Prepare(shared_bytes); });
-        // kNoInstance is no error here: wide F32 tiles and a streamed narrow tile have no kernel.
+        // kNoInstance is no error here: F32 has kernels for kRows32 only, and kRows32Narrow has none that streams the
+        // query.
         if (error != cudaSuccess && error != kNoInstance) return error;
       }
     }

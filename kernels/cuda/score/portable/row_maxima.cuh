@@ -7,8 +7,8 @@
 
 namespace maxsim::cuda::sm80 {
 
-// Returns whether (value, token) is better: a larger value is better, and of equal values the smaller token. So the
-// best does not depend on the order of comparisons.
+// Returns whether (value, token) is better than the other pair: a larger value is better, and of equal values the
+// smaller token. So the best does not depend on the order of comparisons.
 template <class Value>
 __device__ __forceinline__ bool Beats(Value value, int32_t token, Value other_value, int32_t other_token) {
   return value > other_value || (value == other_value && token < other_token);

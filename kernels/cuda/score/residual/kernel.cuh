@@ -1,6 +1,6 @@
-// Computes, for the service's calls, the scores of documents of residual codes against query tiles, or the tokens that
-// match. A thread block has a share of the candidates of one row tile, which is one query tile. coded_warp.cuh does the
-// work.
+// Computes, for the service's calls, the scores of documents of residual codes against query tiles, or which document
+// tokens the query tokens match. A thread block has a share of the candidates of one row tile, which is one query tile.
+// coded_warp.cuh does the work.
 #pragma once
 
 #include <cuda_runtime.h>
