@@ -15,7 +15,8 @@ struct JoinCall {
   const JoinedUnion* unions;
   // Input: the candidate lists. Output: the unions, each from its ordinals_begin on.
   uint32_t* ordinals;
-  // Input: in the unions' row tiles, num_candidates is 0. Output: it is the size of the union.
+  // On input, num_candidates is 0 in the row tiles that score the unions. On output, num_candidates is the size of the
+  // union.
   RowTile* row_tiles;
   JoinWord* words;     // [num_words]; may hold anything before
   int64_t num_words;   // of all unions

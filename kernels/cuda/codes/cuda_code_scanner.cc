@@ -29,8 +29,8 @@ int64_t NumCandidates(const CudaCodes& codes, const ScanQuery& query) {
   return query.ordinals == nullptr ? codes.num_documents() : query.num_candidates;
 }
 
-// Returns whether a mask selects more than three quarters of the documents; a null mask selects all. If so, a scan uses
-// the Hopper kernel for one query. This kernel multiplies all documents and drops the scores of those that the mask
+// Returns whether a mask selects more than three quarters of the documents; a null mask selects all. For such a mask, a
+// scan of one query uses the Hopper kernel, which multiplies all documents and drops the scores of those that the mask
 // excludes.
 bool SelectsMost(const uint64_t* mask, int64_t num_documents) {
   if (mask == nullptr) return true;

@@ -43,10 +43,10 @@ class CudaCodeScanner {
   };
 
   // Does what CodeScanner::Scan does, for each call. The arrays that queries point to are in host memory. Enqueues the
-  // work of all calls and then waits for the device once; it waits more often only if the workspace has to grow. After
-  // an error the results are unspecified. Also returns INVALID_ARGUMENT if codes are on another device than this
-  // scanner, RESOURCE_EXHAUSTED if there is too little memory (the next scan may work), and UNAVAILABLE if the device
-  // is lost (the device's health then returns the same error).
+  // work of all calls and then waits for the device once, or more often if the workspace has to grow. After an error
+  // the results are unspecified. Also returns INVALID_ARGUMENT if codes are on another device than this scanner,
+  // RESOURCE_EXHAUSTED if there is too little memory (the next scan may work), and UNAVAILABLE if the device is lost
+  // (the device's health then returns the same error).
   absl::Status Scan(absl::Span<const Call> calls);
   absl::Status Scan(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
                     absl::Span<std::vector<Scored>> results) {
@@ -65,8 +65,8 @@ class CudaCodeScanner {
  private:
   explicit CudaCodeScanner(Device& device) : device_(&device) {}
 
-  // A pass over `members`, indices into call->queries. They have the same candidates, at least one, and the same
-  // number of planes.
+  // A pass over `members`, indices into call->queries. The members have the same candidates, at least one, and the same
+  // number of planes (bits per value).
   struct Pass {
     const Call* call = nullptr;
     std::vector<size_t> members;
@@ -90,7 +90,8 @@ class CudaCodeScanner {
   std::vector<size_t> MembersOf(const CudaCodes& codes, absl::Span<const ScanQuery> queries, size_t first,
                                 std::vector<bool>& taken) const;
 
-  // The steps of a pass. They enqueue copies and kernels; what copies read must live until the CUDA stream is done.
+  // The steps of a pass. Each step enqueues copies or kernels. The memory that copies read must live until the CUDA
+  // stream is done.
   absl::StatusOr<DeviceMasks> SendMasks(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
                                         absl::Span<const size_t> members);
   absl::Status SendOrdinals(const ScanQuery& query);

@@ -1,8 +1,9 @@
 // The scan of any queries over codes of any shape: many queries together, long queries, long rows, tokens with factors.
 //
-// A warp handles one candidate at a time. For each candidate it goes through the queries two row tiles (32 rows) at a
-// time; the fragments of the rows come from the cache. It expands each word of a block of tokens once and multiplies it
-// with both row tiles. Tokens beyond the document's end repeat its last token, which changes no maximum.
+// A warp handles one candidate at a time. For each candidate the warp goes through the queries two row tiles (32 rows)
+// at a time; the fragments of the rows come from the cache. The warp expands each word of a block of tokens once and
+// multiplies the result with both row tiles. Tokens beyond the document's end repeat its last token, which changes no
+// maximum.
 #include <cstdint>
 #include <limits>
 #include <type_traits>

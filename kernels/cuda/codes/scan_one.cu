@@ -108,7 +108,7 @@ class ChunkScan {
     for (int i = 0; i < 4; ++i) largest_[i] = INT_MIN;
   }
 
-  // Multiplies those groups of a tile that have tokens of the document. It multiplies two groups at a time, because
+  // Multiplies those groups of a tile that have tokens of the document. Two groups are multiplied at a time, because
   // their products are independent and hide each other's latency.
   __device__ __forceinline__ void Multiply(const Tile<kPlanes, kWords>& tile) {
     if constexpr (kGroups<kPlanes, kWords> == 4) {

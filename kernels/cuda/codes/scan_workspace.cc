@@ -18,7 +18,8 @@ namespace {
 // Returns the maximum size of ScanInput::bytes.
 int64_t InputBytes(const CodeShape& shape) {
   constexpr int64_t kFragmentBytes = int64_t{32} * 4 * sizeof(uint32_t);  // of a step of a row tile
-  // Each query may leave a part of its last row tile unused, and a pass may leave one row tile of its last pair unused.
+  // Each query may leave a part of its last row tile (16 query tokens) unused, and a pass may leave one row tile of its
+  // last pair unused.
   const int64_t row_tiles = std::max(CeilDiv(int64_t{kMaxQueryTokens}, int64_t{kScanTileRows}),
                                      CeilDiv(kMaxScanCallTokens, int64_t{kScanTileRows}) + kMaxScanQueries) +
                             1;

@@ -1,4 +1,4 @@
-// Resident documents: documents in device memory. They have rows that are padded to a multiple of 16 bytes, and
+// Resident documents: documents in device memory. Documents have rows that are padded to a multiple of 16 bytes, and
 // 64-bit offsets; quantised documents also have scales, and residual codes also have a codebook.
 #pragma once
 

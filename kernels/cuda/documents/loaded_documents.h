@@ -12,8 +12,8 @@ class HostDocuments;
 // Documents that a CUDA backend loaded, or that one of its executors staged. Immutable, as all Documents.
 class LoadedDocuments : public Documents {
  public:
-  // Casts `documents` to this backend's type; returns null if another backend made them. This is the only place where
-  // the public type is cast to the backend's own.
+  // Casts `documents` to this backend's type; returns null if another backend made them. No other code casts the public
+  // type to the backend's own.
   static const LoadedDocuments* From(const Documents& documents) {
     return dynamic_cast<const LoadedDocuments*>(&documents);
   }
@@ -21,7 +21,8 @@ class LoadedDocuments : public Documents {
   // Returns the device that the documents are scored on. It outlives them.
   const Device* device() const { return device_; }
 
-  // Exactly one of these two is not null. It says whether the documents are in device memory or outside of it.
+  // Exactly one of the two functions returns an object: resident() if the documents are in device memory, host() if
+  // they are outside of it. The other returns null.
   virtual const CudaDocuments* resident() const { return nullptr; }
   virtual const HostDocuments* host() const { return nullptr; }
 

@@ -38,8 +38,8 @@ struct ListPass {
   std::vector<BatchSlot> slots;  // in row order
 };
 
-// Plans the passes over the candidate lists of one call, and names candidates by the locations of their documents in
-// the pass's batch. Keeps its memory from call to call. Not thread-safe.
+// Plans the passes over the candidate lists of one call: each pass scores the documents of one batch. Names candidates
+// by the locations of their documents in the pass's batch. Keeps its memory from call to call. Not thread-safe.
 class ListPasses {
  public:
   // Plans `queries`. Each has a candidate list; the lists may differ, but all their ordinals must refer to one set of

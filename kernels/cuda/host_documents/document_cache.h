@@ -50,8 +50,8 @@ class DocumentCache {
   // `alignment`, to which the caller must copy it, or nullopt if the document is not admitted.
   std::optional<int64_t> Admit(const Key& key, int64_t bytes, int64_t alignment);
 
-  // Returns whether documents admitted by this pass overwrite documents that the device may still be reading for
-  // earlier passes.
+  // Returns whether documents that were admitted since BeginPass overwrite documents that the device may still be
+  // reading for earlier passes.
   bool Overwrites() const { return overwriting_pass_ == pass_; }
 
   size_t num_documents() const { return locations_.size(); }

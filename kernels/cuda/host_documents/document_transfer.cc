@@ -9,8 +9,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// Maximum number of offsets in a batch. It limits a batch of 128 MiB in F16 with d = 128 only if its documents are
-// shorter than 4 tokens on average.
+// Maximum number of offsets in a batch. This limit matters only for very short documents: in a batch of 128 MiB of F16
+// with d = 128, for documents of fewer than 4 tokens on average.
 constexpr int64_t kMaxBatchOffsets = int64_t{1} << 17;
 
 // The bytes of a pinned slot that files are read into.

@@ -131,8 +131,8 @@ class DocumentTransfer {
   const Device* const device_;
   const int64_t batch_bytes_;
   Stream stream_;
-  // The arena holds both batches, followed by the cache. It is one array of rows, so that a call finds all of its
-  // documents from one address.
+  // The arena holds both batches, followed by the cache. The arena is one array of rows, so that a kernel finds all
+  // documents of a batch from one address.
   DeviceBuffer arena_;
   DocumentCache cache_;
   TransferCounts counts_;  // since the last TakeCounts

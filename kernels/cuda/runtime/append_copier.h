@@ -19,7 +19,7 @@ namespace maxsim::cuda {
 
 // Each AppendCopier copies through a CUDA stream of its own, from pinned memory that is allocated at the start
 // (kPinnedBytes). So an append waits only for its own copies, and no executor waits for an append. Move-only. Not
-// thread-safe: it belongs to the thread that appends.
+// thread-safe: only the thread that appends may use an AppendCopier.
 class AppendCopier {
  public:
   // The rows that an append copies to one array. Rows in device memory are at least as wide as in host memory; the

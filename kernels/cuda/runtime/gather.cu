@@ -12,7 +12,7 @@ constexpr int kThreads = 1024;
 // carry 80 KB, so a few thread blocks with this many loads per thread keep it full.
 constexpr int kLoads = static_cast<int>(kGatherCopyBytes / (kThreads * sizeof(uint4)));
 
-// One thread block makes each copy. It starts all loads of the copy before its first store.
+// One thread block makes each copy, and starts all loads of the copy before its first store.
 __global__ void __launch_bounds__(kThreads, 1) Gather(const GatherCopy* copies, int64_t num_copies) {
   for (int64_t i = blockIdx.x; i < num_copies; i += gridDim.x) {
     const GatherCopy copy = copies[i];

@@ -22,8 +22,8 @@ inline constexpr int64_t kGatherCopyBytes = int64_t{32} << 10;
 cudaError_t PrepareGather();
 
 // Starts a kernel of at most `num_blocks` thread blocks that makes `num_copies` copies, described at `copies` in device
-// memory. It reads the host's memory itself, because a copy engine does not reach half of the link's rate with copies
-// of less than a megabyte each. Does nothing if there are no copies.
+// memory. The kernel reads the host's memory itself, because a copy engine does not reach half of the link's rate with
+// copies of less than a megabyte each. Does nothing if there are no copies.
 cudaError_t LaunchGather(const GatherCopy* copies, int64_t num_copies, int num_blocks, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

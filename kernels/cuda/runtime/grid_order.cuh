@@ -1,7 +1,7 @@
 // Programmatic dependent launch (sm_90 and later): a kernel starts while the last thread blocks of the grid before it
-// in the CUDA stream still run. It sets itself up, and waits for that grid only before it reads the grid's results.
-// This saves one to two microseconds per kernel. The wide scoring kernels do not use it, because ptxas would serialise
-// their wgmma.
+// in the CUDA stream still run. The kernel sets itself up, and waits for that grid only before it reads the grid's
+// results. This saves one to two microseconds per kernel. The wide scoring kernels do not use it, because ptxas would
+// serialise their wgmma.
 #pragma once
 
 #include <cuda_runtime.h>

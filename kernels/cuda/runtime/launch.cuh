@@ -15,9 +15,9 @@ inline cudaLaunchConfig_t LaunchConfig(dim3 grid, dim3 threads, size_t shared_by
   return config;
 }
 
-// Does what `kernel<<<grid, threads, shared_bytes, stream>>>(args...)` does, and returns the launch's error. It does
-// not call cudaGetLastError, because that also returns errors of the thread's earlier calls, even of calls for other
-// devices.
+// Does what `kernel<<<grid, threads, shared_bytes, stream>>>(args...)` does, and returns the launch's error.
+// LaunchKernel does not call cudaGetLastError, because cudaGetLastError also returns errors of the thread's earlier
+// calls, even of calls for other devices.
 template <class... Params, class... Args>
 cudaError_t LaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 threads, size_t shared_bytes, cudaStream_t stream,
                          const Args&... args) {

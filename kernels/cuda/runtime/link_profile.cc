@@ -15,8 +15,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// The bytes that one measurement copies. They take more than a millisecond, so the time to start and end it does not
-// matter.
+// The bytes that one measurement copies. Copying this many takes more than a millisecond, so the time to start and end
+// the measurement does not matter.
 constexpr int64_t kSampleBytes = int64_t{64} << 20;
 constexpr int kRounds = 2;
 

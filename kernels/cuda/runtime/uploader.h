@@ -29,7 +29,7 @@ class Uploader {
 
   // Copies `num_rows` rows of `source_row_bytes` at `source` to rows of `target_row_bytes` at `target` in device
   // memory, which are at least as wide and at most a slot, and fills the difference with zeros. `source` may be
-  // pageable; it has been read when this returns, and the copy is done when `stream` has reached this point.
+  // pageable; `source` has been read when CopyRows returns. The copy is done when `stream` has reached this point.
   absl::Status CopyRows(const void* source, int64_t num_rows, size_t source_row_bytes, void* target,
                         size_t target_row_bytes, cudaStream_t stream);
 

@@ -23,9 +23,9 @@ struct InputCopy {
   const int64_t* offsets;  // [num_documents + 1] in device memory, to be prefetched; may be null
 };
 
-// Starts a kernel that copies a call's input. For small inputs it takes half the time of a copy engine, and the next
-// kernel can start while it runs. It also loads the offsets of listed documents into the L2 cache, because the scoring
-// kernels read those first. The kernel writes input_begin and input_end to `times`, in pinned memory.
+// Starts a kernel that copies a call's input. For small inputs the kernel takes half the time of a copy engine, and the
+// next kernel can start before this one ends. The kernel also loads the offsets of listed documents into the L2 cache,
+// because the scoring kernels read those first. It writes input_begin and input_end to `times`, in pinned memory.
 cudaError_t LaunchCopyInput(const InputCopy& copy, CallTimes* times, cudaStream_t stream);
 
 }  // namespace maxsim::cuda

@@ -69,8 +69,8 @@ int32_t ScoreLauncher::ClaimCandidates(const ScorePass& pass) const {
   const int64_t by_tokens = tuning.claim_tokens / mean_tokens;
   const int64_t candidates = std::min(input.pass_candidates(), pass.count) * plan.num_row_tiles;
   const int64_t by_blocks = candidates / (int64_t{plan.grid()} * tuning.claims_per_block);
-  // A claim has at most as many candidates as an even share gives each thread block. This matters for few short
-  // documents.
+  // A claim has at most as many candidates as an even share gives each thread block. This limit matters if a call has
+  // few short documents.
   const int64_t even = candidates / plan.grid();
   return static_cast<int32_t>(
       std::clamp<int64_t>(std::min(std::max(std::min(by_tokens, by_blocks), least), even), 1, 32));

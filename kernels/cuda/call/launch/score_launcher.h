@@ -1,5 +1,5 @@
-// Fills in the parameters of the scoring kernels and launches them. This file and its .cc are the only part of the
-// executor that uses ScoreParams and the structs derived from it.
+// Fills in the parameters of the scoring kernels and launches them. The files score_launcher.h and .cc are the only
+// part of the executor that uses ScoreParams and the structs derived from it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -43,9 +43,9 @@ class ScoreLauncher {
   // the thread blocks of a team.
   absl::Status LaunchScores(const ScorePass& pass) const;
 
-  // Starts the kernel that finds the matching tokens of a query of `query_tokens` tokens in the pass's documents. The
-  // slice must have been planned by CallInput::PlanMatches. The kernel writes the matches, [documents, query_tokens],
-  // to workspace.partials.
+  // Starts the kernel that finds the matching tokens of a query of `query_tokens` tokens in the pass's documents.
+  // workspace.input must hold the plan, made by CallInput::PlanMatches. The kernel writes the matches, [documents,
+  // query_tokens], to workspace.partials.
   absl::Status LaunchMatches(const ScorePass& pass, int32_t query_tokens) const;
 
   // Returns the launch for LaunchSingle, for a slice that is a single-launch call over `documents`. The launch reads

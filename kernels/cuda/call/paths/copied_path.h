@@ -13,8 +13,8 @@ class CopiedPath {
   // Borrows `documents`. The slice is planned (workspace.input) and has candidates.
   CopiedPath(const CallContext& context, const CudaDocuments& documents) : context_(context), documents_(documents) {}
 
-  // Runs the slice and waits for it: its results are then in workspace.pinned_results. Adds the time of each stage to
-  // trace.seconds. After an error nothing runs on the CUDA stream any more.
+  // Runs the slice (the planned queries) and waits for it: its results are then in workspace.pinned_results. Adds the
+  // time of each stage to trace.seconds. After an error nothing runs on the CUDA stream any more.
   absl::Status Run() const;
 
  private:

@@ -19,9 +19,9 @@ class SingleLaunchPath {
   SingleLaunchPath(const CallContext& context, const CudaDocuments& documents)
       : context_(context), documents_(documents) {}
 
-  // Runs the slice and waits for it: its results are then in workspace.pinned_results. Adds the time of each stage to
-  // trace.seconds, and notes in the trace whether a graph was replayed. After an error nothing runs on the CUDA stream
-  // any more.
+  // Runs the slice (the planned queries) and waits for it: its results are then in workspace.pinned_results. Adds the
+  // time of each stage to trace.seconds, and notes in the trace whether a graph was replayed. After an error nothing
+  // runs on the CUDA stream any more.
   absl::Status Run() const;
 
   // Starts the same kernels as Run, but never as a graph. The input must be in workspace.pinned_input.

@@ -12,7 +12,7 @@
 
 namespace maxsim::cuda {
 
-// The choices that a slice's plan may use. They depend on the slice's documents and path.
+// The choices that a slice's plan may use. The choices depend on the slice's documents and path.
 struct SliceOptions {
   bool tensor_maps = false;  // whether there are tensor maps of the documents (CudaDocuments::maps)
   bool join = false;         // whether candidate lists may be joined
@@ -30,13 +30,14 @@ struct PlannedDocuments {
   }
 };
 
-// Plans the slice `queries`, which must fit the workspace, over `documents`. Writes the plan to workspace.input and to
-// the trace.
+// Plans one slice: `queries`, which must fit the workspace together, over `documents`. Writes the plan to
+// workspace.input and to the trace.
 absl::Status PlanSlice(const CallContext& context, const PlannedDocuments& documents, absl::Span<const Query> queries,
                        const SliceOptions& options);
 
-// Cuts the call `queries` over documents in device memory into slices and runs them, each on the path that it fits.
-// `results` has one element per query and gets the best candidates of each. Records in the trace what was done.
+// Cuts `queries` into slices, and runs the slices one after another over documents in device memory, each on the path
+// that it fits. `results` has one element per query and gets the best candidates of each. Records in the trace what was
+// done.
 absl::Status RunSlices(const CallContext& context, const CudaDocuments& documents, absl::Span<const Query> queries,
                        absl::Span<std::vector<Scored>> results);
 

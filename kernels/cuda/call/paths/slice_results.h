@@ -21,8 +21,8 @@ absl::Status LaunchSelection(const CallContext& context, DeviceScored* results, 
 // scores, of the selection and of the copy, and sleeps until the last event is done.
 absl::Status SelectAndCopyResults(const CallContext& context);
 
-// Adds the time of each stage to trace.seconds, from the events of a finished slice. `copied_in` is the event after the
-// copies of everything to be scored.
+// Adds the time of each stage to trace.seconds, from the events in the workspace. The slice must have ended.
+// `copied_in` is the event after the copies of everything to be scored.
 absl::Status AddStageSeconds(const CallContext& context, const Event& copied_in);
 
 // Copies the slice's results from workspace.pinned_results to `results`, which has one element per query of the slice.

@@ -18,8 +18,8 @@ class ZeroCopyPath {
   // Borrows `documents`. The slice must be planned (workspace.input), and Fits must have returned true.
   ZeroCopyPath(const CallContext& context, const CudaDocuments& documents) : context_(context), documents_(documents) {}
 
-  // Runs the slice and waits for it: its results are then in workspace.pinned_results. Adds the time of each stage to
-  // trace.seconds. After an error nothing runs on the CUDA stream any more.
+  // Runs the slice (the planned queries) and waits for it: its results are then in workspace.pinned_results. Adds the
+  // time of each stage to trace.seconds. After an error nothing runs on the CUDA stream any more.
   absl::Status Run() const;
 
   // Starts the same kernels as Run. The input must be in workspace.pinned_input.

@@ -12,8 +12,8 @@ namespace maxsim::cuda {
 // Watches one call. Not thread-safe.
 class CallArrival {
  public:
-  // Fills `results` and `times`, which are in pinned memory, with kNotThere. Construct it before the call is launched.
-  // Both arguments must outlive it.
+  // Fills `results` and `times`, which are in pinned memory, with kNotThere. Construct the object before the call is
+  // launched. Both arguments must outlive the object.
   CallArrival(absl::Span<DeviceScored> results, CallTimes* times);
 
   // Returns whether all results and times have arrived. If so, the caller may read them. Does not check results again

@@ -8,7 +8,7 @@
 
 namespace maxsim::cuda {
 
-// Can be copied freely: it borrows the executor's parts for the length of one call. The plan and the input of the
+// Borrows the executor's parts for the length of one call, so it can be copied freely. The plan and the input of the
 // slice that is being run are in workspace.input.
 struct CallContext {
   const Device& device;  // current in the thread that runs the call

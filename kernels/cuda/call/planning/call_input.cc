@@ -38,7 +38,8 @@ class PackedQueryTiles {
   int64_t parts_[2][2] = {};
 };
 
-// Returns how many candidates of the row tile are in the pass of `pass_count` candidates from `pass_first` on.
+// A pass scores `pass_count` candidates of each list, from `pass_first` on. Returns how many candidates of the row tile
+// it scores.
 int64_t CandidatesOfPass(const RowTile& tile, int64_t pass_first, int64_t pass_count) {
   return std::clamp<int64_t>(tile.num_candidates - pass_first, 0, pass_count);
 }
@@ -164,7 +165,7 @@ void CallInput::AddSelectQuery(const Query& query, int64_t num_candidates, int64
   most_candidates_ = std::max(most_candidates_, num_candidates);
 }
 
-// Plans each query's selection of the best k. This must wait until all queries are known, because a plan depends on how
+// Plans each query's selection of the best k. Must be called when all queries are known, because a plan depends on how
 // many large selections share the device.
 void CallInput::PlanSelections(const DeviceLimits& limits) {
   num_large_ = static_cast<int>(select_queries_.size());
@@ -184,8 +185,8 @@ void CallInput::PlanSelections(const DeviceLimits& limits) {
   }
 }
 
-// Adds the union of the group's lists. Must be called before the group's row tiles are added, because the union notes
-// the number of the first of them.
+// Adds the union of the group's lists, which are scored together (a join). Must be called before the group's row tiles
+// are added, because the union notes the number of the first of them.
 void CallInput::AddUnion(const QueryGroup& group, const QueryGroupShape& shape) {
   const int64_t query_tiles = QueryTilesOf(shape, score_plan_.tile);
   const int64_t of_tile = TraitsOf(score_plan_.tile).query_tiles();
@@ -221,14 +222,14 @@ void CallInput::AddRowTiles(const QueryGroup& group, bool share) {
   num_order_entries_ += group.num_candidates + kOrderEntries;
 }
 
-// Returns how many partial sums are reserved for each query tile of the group: one per candidate of a pass or, if lists
-// are joined, of the union.
+// Returns how many partial sums are reserved for each query tile (32 query tokens) of the group: one per candidate that
+// a launch scores or, if lists are joined, one per document of their union.
 int64_t CallInput::PartialsStride(const QueryGroup& group) const {
   return group.words_begin >= 0 ? group.num_candidates : pass_candidates_;
 }
 
-// Returns where the kernel writes the sums of the query's first query tile, and reserves memory for the partial sums of
-// all query tiles of the query.
+// Returns where the kernel writes the sums of the query's first query tile (32 tokens), and reserves memory for the
+// partial sums of all query tiles of the query.
 QueryTileOutput CallInput::OutputOf(const QueryGroup& group, int32_t query) {
   QueryTileOutput output{};
   output.num_queries = 1;
@@ -244,7 +245,8 @@ QueryTileOutput CallInput::OutputOf(const QueryGroup& group, int32_t query) {
   return output;
 }
 
-// Adds a query tile after the others in the row tile `tile`. If `tile` is then full, moves it to row_tiles_.
+// Adds a query tile after the others in `tile`, a row tile (query tiles that one thread block keeps). If `tile` is then
+// full, moves it to row_tiles_.
 void CallInput::AddQueryTile(const QueryGroup& group, const QueryTileOutput& output, RowTile& tile) {
   if (tile.num_query_tiles == 0) {
     tile.first_row = num_rows_;
@@ -259,8 +261,8 @@ void CallInput::AddQueryTile(const QueryGroup& group, const QueryTileOutput& out
   tile = RowTile{};
 }
 
-// Adds the query tiles that tails of the group share. It takes only tails that need `num_rows` rows, and either only
-// those that give partial sums (if `to_partials`) or only those that give scores.
+// Adds the query tiles that tails of the group share. The function takes only tails that need `num_rows` rows, and
+// either only those that give partial sums (if `to_partials`) or only those that give scores.
 void CallInput::AddSharedQueryTiles(const QueryGroup& group, int64_t num_rows, int32_t to_partials, RowTile& tile) {
   const int32_t most = static_cast<int32_t>(kQueryTileTokens / num_rows);
   QueryTileOutput output{};

@@ -30,14 +30,14 @@ struct ScoreRoom {
   int64_t partials = 0;    // number of partial sums that fit
   int64_t join_words = 0;  // number of JoinWord elements that fit
   bool join = false;       // whether lists may be joined
-  // Whether lists are joined even if joining takes longer than it saves. It is for tests and measurements.
+  // Whether lists are joined even if joining takes longer than it saves. For tests and measurements.
   bool join_always = false;
   // The mean bytes of a document's rows. The cost of joining, the tiling of a short call and the grid of a stream
   // kernel depend on it (PlanScore).
   double document_bytes = 0;
 };
 
-// InputLayout holds the byte offsets of the parts of the input. Each is a multiple of kPartAlignment.
+// InputLayout holds the byte offsets of the parts of the input. Every offset is a multiple of kPartAlignment.
 struct InputLayout {
   size_t row_tiles = 0;
   size_t partial_sums = 0;
@@ -56,8 +56,8 @@ struct InputLayout {
   size_t device_total = 0;
 };
 
-// CallInput plans one slice of a call and writes its input. It is reused from call to call, so that its vectors keep
-// their memory. Not thread-safe.
+// CallInput plans one slice of a call and writes its input. A CallInput is reused from call to call, so that its
+// vectors keep their memory. Not thread-safe.
 class CallInput {
  public:
   // Forms groups of `queries` that have the same candidates, and plans how to score them. `queries` must fit one slice.

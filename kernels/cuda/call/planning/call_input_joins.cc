@@ -19,9 +19,9 @@ namespace {
 // kJoinBytes. If a call reads less than kWorthJoining times as many bytes, its lists are not even compared.
 constexpr double kJoinBytes = 92e6;
 constexpr double kWorthJoining = 3;
-// Scoring a union takes longer than the cost model predicts, by these factors, because its documents end in the middle
-// of token tiles. The factors were fitted to the times of docs/lab/2026-11-24-kernels.md, so that lists are joined if
-// that saves a tenth or more of the time on the device.
+// Scoring the union of joined lists takes longer than the cost model predicts, by these factors, because its documents
+// end in the middle of token tiles. The factors were fitted to the times of docs/lab/2026-11-24-kernels.md, so that
+// lists are joined if that saves a tenth or more of the time on the device.
 constexpr double kUnionPace = 1.25;
 constexpr double kUnionPaceI8 = 1.4;
 
@@ -32,8 +32,8 @@ double CallInput::JoinReads(const ScoreRoom& room) {
   return room.join_always ? 0 : kJoinBytes / std::max(room.document_bytes, 1.0);
 }
 
-// Returns joins of groups_, named by their indices in groups_. It compares lists only if reading their documents takes
-// long enough.
+// Returns joins of groups_, named by their indices in groups_. Returns no joins, without comparing the lists, if
+// reading their documents takes too little time for a join to pay.
 std::vector<ListJoin> CallInput::FindWorthwhileJoins(const ScoreRoom& room) const {
   std::vector<CandidateList> lists;
   std::vector<int32_t> groups;
@@ -87,7 +87,7 @@ absl::Status CallInput::JoinLists(int64_t num_documents, const DeviceLimits& lim
   if (partials > room.partials || most_candidates > kMaxPassCandidates) return absl::OkStatus();
   ScorePlan plan;
   // With join_always, PlanScore gets 0 as the mean bytes of a document, so that it does not choose a stream kernel for
-  // a short call: in a stream kernel, each query would read the whole union.
+  // a short call: in a stream kernel, each query would read the whole union of the lists.
   MAXSIM_ASSIGN_OR_RETURN(plan,
                           PlanScore(type_, dim_, group_shapes, limits, room.join_always ? 0 : room.document_bytes));
   if (TraitsOf(plan.tile).query_tiles() == 1) return absl::OkStatus();  // each query would read the union

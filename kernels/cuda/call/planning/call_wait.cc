@@ -28,9 +28,9 @@ constexpr Duration kLeastSleep = microseconds(30);
 constexpr Duration kMaxSleep = microseconds(2000);
 // A thread that waits for an event wakes up this long after the call has ended.
 constexpr Duration kWakeUp = microseconds(25);
-// Minimum change of the sleep for the next call of similar work: it becomes shorter by at least this much if the
-// results were there when the thread woke up, and longer by at least this much if they had not arrived when polling
-// ended.
+// Minimum change of the sleep for the next call of similar work. If the results were there when the thread woke up, the
+// sleep becomes shorter by at least this much. If the results had not arrived when polling ended, the sleep becomes
+// longer by at least this much.
 constexpr Duration kStep = microseconds(4);
 
 void Pause() {

@@ -1,4 +1,4 @@
-// The knobs of a CUDA executor. They choose among ways to run a call that all give the same bits.
+// The knobs of a CUDA executor. The knobs choose among ways to run a call that all give the same bits.
 #pragma once
 
 #include <cstddef>
@@ -40,9 +40,9 @@ struct ExecutorTuning {
 
   WaitMode wait_mode = WaitMode::kAdaptive;  // how zero-copy calls are waited for
 
-  // Whether events measure the time of each stage. If set, every slice takes copies, and events separate its stages:
-  // the copy of the input with the rounding of queries to INT8, then kernels only, then the copy of the results. If
-  // not set, the kernels of zero-copy calls note the times.
+  // Whether events measure the time of each stage. If set, every call is copied in and out, and events separate its
+  // stages: the copy of the input with the rounding of queries to INT8, then kernels only, then the copy of the
+  // results. If not set, the kernels of zero-copy calls note the times.
   bool stage_events = false;
 
   // A thread block of a wide or deep kernel claims documents of about `claim_tokens` tokens at a time, because each

@@ -12,7 +12,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// Maximum number of queries in a slice. It bounds the tables and the workspace of large selections (117 KiB per query).
+// Maximum number of queries in a slice. The limit bounds the tables and the workspace of large selections (117 KiB per
+// query).
 constexpr int64_t kMaxSliceQueries = 256;
 // Maximum number of results of a slice: 64 queries with kMaxTopK results each, 5 MB.
 constexpr int64_t kMaxSliceResults = 64 * int64_t{kMaxTopK};

@@ -1,5 +1,5 @@
-// Computes how many queries of a call fit an executor's workspace at once: these are a slice. This code makes no CUDA
-// calls.
+// Computes how many queries of a call fit an executor's workspace at once. Such queries are a slice. This code makes no
+// CUDA calls.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct SliceCapacity {
   static SliceCapacity For(const ExecutorOptions& options);
 
   // InputBytes returns the bytes of the largest input, DeviceBytes those of the input with the unions of joined lists
-  // and the quantised queries.
+  // and the quantised queries, which kernels write.
   size_t InputBytes() const;
   size_t DeviceBytes() const;
 };

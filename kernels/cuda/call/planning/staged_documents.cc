@@ -6,7 +6,7 @@
 namespace maxsim::cuda {
 namespace {
 
-// The bytes of a pinned slot. It is small, because staged documents are small and a call waits for them.
+// The bytes of a pinned slot. Slots are small, because staged documents are small and a call waits for their copies.
 constexpr size_t kSlotBytes = size_t{4} << 20;
 
 }  // namespace

@@ -15,8 +15,8 @@ inline constexpr int32_t kScanTileRows = 16;
 // The kernels take row tiles in pairs.
 inline constexpr int32_t kScanPairRows = 2 * kScanTileRows;
 
-// The score of a candidate that a mask leaves out. It is below all other scores, and finite, because the selection
-// cannot handle -infinity.
+// The score of a candidate that a mask leaves out. kLeftOut is below all other scores, and finite, because the
+// selection cannot handle -infinity.
 inline constexpr float kLeftOut = std::numeric_limits<float>::lowest();
 
 // Codes of documents (CodesView) in device memory. Planes that a scan does not read may be null.

@@ -100,7 +100,7 @@ class OctetChunk {
     return octet + lane / 8 < num_octets_ ? begin + min(row, tokens - 1) : -1;
   }
 
-  // Returns a bit for each of the `num` octets from `octet` on. It is set if the octet is its document's last.
+  // Returns a bit for each of the `num` octets from `octet` on. A bit is set if the octet is its document's last.
   __device__ __forceinline__ uint32_t EndsIn(int octet, int num) const {
     return __reduce_or_sync(kAllLanes, EndBit(octet, num));
   }

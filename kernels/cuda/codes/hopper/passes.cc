@@ -5,8 +5,8 @@
 namespace maxsim::cuda::sm90 {
 namespace {
 
-// Divides the queries into passes, in their order. A pass ends when the next query would give it more than `most_tiles`
-// row tiles. No query is split.
+// Divides the queries into passes (launches), in their order. A pass ends when the next query would give it more than
+// `most_tiles` row tiles (16 query tokens each). No query is split.
 std::vector<ManyPass> Fill(absl::Span<const int32_t> query_tiles, int32_t most_tiles) {
   std::vector<ManyPass> passes;
   ManyPass pass{};
@@ -28,8 +28,8 @@ std::vector<ManyPass> CutIntoPasses(absl::Span<const int32_t> query_tiles) {
   std::vector<ManyPass> passes = Fill(query_tiles, kMaxManyTiles);
   const size_t fewest = passes.size();
   const int32_t all = std::accumulate(query_tiles.begin(), query_tiles.end(), 0);
-  // The time of a pass grows with its blocks of row tiles. So this chooses the smallest passes with which the number of
-  // passes is still `fewest`.
+  // The time of a pass grows with its blocks of row tiles. So the loop finds the smallest passes with which the number
+  // of passes is still `fewest`.
   for (int32_t blocks = all / static_cast<int32_t>(fewest) / kGroupWarps; blocks * kGroupWarps < kMaxManyTiles;
        ++blocks) {
     bool has_room = blocks > 0;

@@ -52,8 +52,9 @@ __device__ __forceinline__ void MultiplyQuery(int32_t (&sums)[64], uint64_t quer
 #undef MAXSIM_TOKENS_BY_QUERY
 #undef MAXSIM_QUERY_BY_TOKENS
 
-// Returns the offset of 4 bytes of a row in an operand for DescribeOperand. A step has two halves of 16 bytes; these
-// are the 4 bytes of a half that lane `quad_lane` of a quad would hold. Operands begin at a multiple of 1,024 bytes.
+// Returns the offset of 4 bytes of a row in an operand for DescribeOperand. A step has two halves of 16 bytes. The 4
+// bytes are those of half `half` that lane `quad_lane` of a quad would hold. Operands begin at a multiple of 1,024
+// bytes.
 __device__ __forceinline__ uint32_t OperandOffset(int row, int step, int half, int quad_lane) {
   return static_cast<uint32_t>(row * 128 + (((2 * step + half) ^ (row & 7)) << 4) + quad_lane * 4);
 }

@@ -1,5 +1,5 @@
-// Launches of the Hopper kernels that scan codes, which need a device of compute capability 9.0. They give the bits of
-// the kernels for every device (kernels/cuda/codes/scan_launch.h).
+// Launches of the Hopper kernels that scan codes, which need a device of compute capability 9.0. The results have the
+// same bits as those of the kernels for every device (kernels/cuda/codes/scan_launch.h).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,8 +21,8 @@ cudaError_t PrepareScanOne();
 cudaError_t PrepareScanMany();
 
 // Enqueue a scan of 1, 2 or 4 planes, of codes of an IsHopperShape, with at least one candidate. LaunchScanOne requires
-// IsScanOfOne and no list of ordinals; it multiplies the documents that the mask leaves out, too. LaunchScanMany scans
-// the queries of one pass (kernels/cuda/codes/hopper/passes.h).
+// IsScanOfOne and no list of ordinals. Its kernel also multiplies the documents that the mask leaves out.
+// LaunchScanMany scans the queries of one pass (kernels/cuda/codes/hopper/passes.h).
 cudaError_t LaunchScanOne(const ScanParams& params, int planes, int32_t num_sms, cudaStream_t stream);
 cudaError_t LaunchScanMany(const ScanParams& params, const ManyPass& pass, int planes, int32_t num_sms,
                            cudaStream_t stream);
