@@ -1,5 +1,6 @@
-// Computes scores from the partial sums of query tiles. Adds them in the order of query tiles, which is the last step
-// of the order of additions. For joined lists, reads the partial sums of the union's documents.
+// Computes scores from the partial sums of query tiles (32 query tokens each). Adds the sums in the order of query
+// tiles, which is the last step of the order of additions. For joined lists (scored as their union), reads the partial
+// sums of the union's documents.
 #include "kernels/cuda/score/add_partials.h"
 
 #include <algorithm>

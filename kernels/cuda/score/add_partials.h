@@ -1,5 +1,5 @@
-// Adds the partial sums of queries that have several query tiles, and picks the scores of joined lists. The functions
-// return CUDA's own error; callers wrap it.
+// Adds the partial sums of queries that have several query tiles (of 32 tokens). For lists that were scored as their
+// union, picks each list's scores. The functions return CUDA's own error; callers wrap it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace maxsim::cuda {
 
-// The queries whose partial sums LaunchAddPartials adds. Each PartialSums describes one query. All pointers are to
+// The queries whose partial sums LaunchAddPartials adds. One PartialSums describes one query. All pointers are to
 // device memory.
 struct PartialSumsCall {
   const PartialSums* sums;   // [num_sums]

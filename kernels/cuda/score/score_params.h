@@ -11,8 +11,8 @@ namespace maxsim::cuda {
 
 inline constexpr int kMaxQueryTilesOfRowTile = 8;
 
-// Maximum number of candidates in a pass. The Hopper kernels count them in 32 bits, and their claims may count past the
-// last candidate.
+// Maximum number of candidates in a pass (one launch). The Hopper kernels count them in 32 bits, and their claims may
+// count past the last candidate.
 inline constexpr int64_t kMaxPassCandidates = int64_t{1} << 31;
 
 inline constexpr int kMaxQueriesOfQueryTile = kQueryTileTokens / kShortQueryTokens;
@@ -69,7 +69,8 @@ struct ScoreParams {
 };
 static_assert(std::is_trivially_copyable_v<ScoreParams> && std::has_unique_object_representations_v<ScoreParams>);
 
-// A query whose scores are computed from partial sums: of several query tiles, added in order, or of joined lists.
+// A query whose scores are computed from partial sums. Either it has several query tiles, whose sums are added in
+// order, or its list was joined with others, and its candidates' sums are picked from those of the union.
 struct PartialSums {
   int64_t partials_offset;  // of the first query tile; query tile b is at partials_offset + b * query_tile_stride
   int64_t query_tile_stride;

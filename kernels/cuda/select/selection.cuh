@@ -73,7 +73,7 @@ class Selection {
   __device__ __forceinline__ int32_t WaitOnly() const;
   // Returns -1 when the phase is done, or a split that this block has just claimed. For thread 0.
   __device__ __forceinline__ int32_t WaitOrClaim() const;
-  // Scans a split that another block would have scanned; it belongs to this block from then on.
+  // Scans a split that another block would have scanned. The split then belongs to this block.
   __device__ __forceinline__ void ScanForAnother(int32_t split);
   // Counts this block as departed: from now on it reads nothing of the workspace except the lists. The caller must have
   // passed a barrier since the last other use of the workspace. Only CleanUp reads the count, so nothing waits for it
@@ -96,8 +96,8 @@ class Selection {
   // Scan's loop; it finds the lowest score only with kLowest.
   template <bool kLowest>
   __device__ __forceinline__ ScanResult ScanScores(uint32_t split) const;
-  // Calls visit(key) for every score of a split that this thread reads. It starts kLoads reads together. Two are enough
-  // if all threads read; if only a few threads read, more reads together save time.
+  // Calls visit(key) for every score of a split that this thread reads. A thread starts kLoads reads together. Two are
+  // enough if all threads read; if only a few threads read, more reads together save time.
   template <int kLoads, class Visit>
   __device__ __forceinline__ void ForEachKey(uint32_t split, Visit visit) const;
   // Writes the maxima of a split's buckets to the workspace, or the split's extremes if the plan has no buckets.

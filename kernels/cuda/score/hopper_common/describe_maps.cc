@@ -17,8 +17,8 @@ namespace {
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-// Finds the driver's function cuTensorMapEncodeTiled. It is looked up at run time so that the program need not link the
-// driver's library.
+// Finds the driver's function cuTensorMapEncodeTiled. Looks the function up at run time, so that the program need not
+// link the driver's library.
 absl::Status Find(EncodeTiled& encode) {
   static std::atomic<EncodeTiled> known = nullptr;
   encode = known.load(std::memory_order_relaxed);

@@ -16,8 +16,8 @@ namespace maxsim::cuda::sm90 {
 absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
                                DocumentMaps& maps);
 
-// Writes to `map` the tensor map of the array [num_rows, row_bytes] at `rows` in device memory, for row tiles of
-// `tile`. The array consists of whole query tiles. Returns the errors of DescribeDocuments.
+// Writes to `map` the tensor map of the array [num_rows, row_bytes] at `rows` in device memory, for the deep kernel
+// `tile`. The array consists of whole query tiles (32 rows). Returns the errors of DescribeDocuments.
 absl::Status DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
                              QueryMap& map);
 

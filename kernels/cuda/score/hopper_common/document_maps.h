@@ -1,4 +1,4 @@
-// Tensor maps of a shard's token array and of a call's query rows. They describe the arrays to the copy engine.
+// Tensor maps of a shard's token array and of a call's query rows. Tensor maps describe the arrays to the copy engine.
 // describe_maps.h makes them.
 #pragma once
 
@@ -19,8 +19,8 @@ struct DocumentMaps {
   CUtensorMap octets[kOctets];  // boxes of 8, 16, .. rows, of 128 bytes of their columns
 };
 
-// Query rows in the layout of the deep kernels' operands: columns, 16 rows, the two halves of a query tile, query
-// tiles. A box has 128 bytes of columns of one half of every query tile of a row tile.
+// Query rows in the layout of the deep kernels' operands: columns, 16 rows, the two halves of a query tile (32 rows),
+// query tiles. A box has 128 bytes of columns of one half of every query tile of a row tile.
 struct QueryMap {
   CUtensorMap rows;
 };

@@ -51,9 +51,8 @@ struct StartTiles {
     return each == 0 ? 1 : each;
   }
 
-  // Thread blocks are assigned three quarters of their share. They are assigned only two quarters if many row tiles,
-  // but not all, are half row tiles: those take half the time, and the thread blocks that start there should help the
-  // others.
+  // Thread blocks are assigned three quarters of their share. Only two quarters are assigned if many row tiles, but not
+  // all, are half row tiles: those take half the time, and the thread blocks that start there should help the others.
   static constexpr StartTiles Of(int32_t grid, int32_t num_row_tiles, int32_t num_half_tiles, uint32_t regular) {
     StartTiles start{};
     start.quarters = num_half_tiles > num_row_tiles / 3 && num_half_tiles < num_row_tiles ? 2 : 3;

@@ -13,10 +13,10 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Says what each lane reads when eight documents are summed together. A lane reads the maxima of one document: rows 8
-// h + g of both sets of 16 rows, where h = 0, 1 and g = 2 pair, 2 pair + 1. Eight neighbouring lanes read at the same
-// time, each from another document. They begin with different sets and pairs, so that the words they read lie in
-// different banks.
+// Says what each lane reads when eight documents are summed together. A lane reads the maxima of one document: rows 8 h
+// + g of both sets of 16 rows, where h = 0, 1 and g = 2 pair, 2 pair + 1. Eight neighbouring lanes read at the same
+// time, each from another document. The lanes begin with different sets and pairs, so that the words that they read lie
+// in different banks.
 struct EightDocuments {
   static constexpr int kDocuments = 8;
 
@@ -41,8 +41,8 @@ class QueryTileSums {
 
   __device__ __forceinline__ explicit QueryTileSums(int lane) : lane_(lane) {}
 
-  // Begins with query tile `block` of the row tile: reads the query tile's weights, and notes where its sums are
-  // written. If the row tile has no such query tile, the weights are 0 and no sums are written.
+  // Begins with query tile `block` (32 query rows) of the row tile: reads the query tile's weights, and notes where its
+  // sums are written. If the row tile has no such query tile, the weights are 0 and no sums are written.
   __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
     weight_ = 0;
     out_ = nullptr;
@@ -64,7 +64,8 @@ class QueryTileSums {
   // Returns the term that the maximum of the lane's row adds to a score.
   __device__ __forceinline__ float Term(Value maximum) const { return __fmul_rn(weight_, ValueOf(maximum)); }
 
-  // Returns the sum of one document's terms. It is correct only in lanes that write; each has the sum of its own query.
+  // Returns the sum of one document's terms. The result is correct only in lanes that write (Writes). Each of these
+  // lanes has the sum of its own query.
   __device__ __forceinline__ float SumOf(float term) const {
     const float of_pair = __fadd_rn(term, __shfl_xor_sync(0xffffffffu, term, 1));  // rows 16 apart
     float sum = num_queries_ == 1 ? of_pair : term;
@@ -80,9 +81,9 @@ class QueryTileSums {
   __device__ __forceinline__ void Write(float sum, const TilePiece& document) const { Write(out_, sum, document); }
 
   // Sums the terms of `count` documents, each in the lanes that EightDocuments assigns to it. terms[0] belongs to the
-  // lane's first set and terms[1] to the other set. Each has the terms of rows 2 pair, 2 pair + 8, 2 pair + 1 and 2
-  // pair + 9. The order of additions is that of the butterfly: a lane gets the sums of other rows from other lanes in
-  // this order.
+  // lane's first set and terms[1] to the other set. Each of the two has the terms of rows 2 pair, 2 pair + 8, 2 pair +
+  // 1 and 2 pair + 9. The order of additions is that of the butterfly: a lane gets the sums of other rows from other
+  // lanes in this order.
   __device__ __forceinline__ void SumEight(const float (&terms)[2][4], int count, uint32_t pieces) const {
     if (num_queries_ == 1) {
       float of_set[4];

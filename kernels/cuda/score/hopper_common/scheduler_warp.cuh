@@ -1,6 +1,6 @@
-// The scheduler warp of the wide and deep kernels. It claims the thread block's work units (up to 32 candidates each)
-// and looks up where their documents are. Meanwhile the loading warp cuts the documents of earlier work units into
-// token tiles.
+// The scheduler warp of the wide and deep kernels. The warp claims the thread block's work units (up to 32 candidates
+// each) and looks up where their documents are. Meanwhile the loading warp cuts the documents of earlier work units
+// into token tiles.
 #pragma once
 
 #include "kernels/cuda/score/hopper_common/params.h"

@@ -1,4 +1,5 @@
-// Fills token tiles with documents: the part of the loading warp that does not depend on the ring.
+// Fills token tiles with documents: the part of the loading warp that does not depend on the ring (pipeline in shared
+// memory).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace maxsim::cuda::sm90 {
 
-// A document that began in a warpgroup's previous tile and did not end there. It describes the document's remaining
-// rows, with which the next tile begins. Every lane has the same values.
+// A document that began in a warpgroup's previous tile and did not end there. The members describe the document's
+// remaining rows, with which the next tile begins. Every lane has the same values.
 struct OpenDocument {
   int32_t row = 0;
   int32_t tokens = 0;  // 0: there is none
@@ -49,8 +50,8 @@ class TileFiller {
   __device__ __forceinline__ bool IsInHalfTile() const { return unit_.in_half; }
 
   // Fills a tile with the remaining rows of the open document, and then with other documents of the row tile. If there
-  // are none, the tile has no octets. Describes the tile's pieces at `entry` and notes them at `notes`. Returns the
-  // header, but does not store it; the caller sets the flags.
+  // are none, the tile has no octets (groups of eight tokens). Describes the tile's pieces at `entry` and notes them at
+  // `notes`. Returns the header, but does not store it; the caller sets the flags.
   __device__ __forceinline__ TileHeader Fill(OpenDocument& open, uint32_t entry, uint32_t notes) {
     TileHeader header;
     header.row_tile = row_tile_;
@@ -98,9 +99,9 @@ class TileFiller {
     is_held_ = false;
   }
 
-  // Takes the next work unit, if there is one, and releases its slot, so that the scheduler warp can claim another.
-  // With ordered candidates, it releases the slot at once only while early_octets_ allows one more work unit of this
-  // size. Otherwise LookAhead releases the slot near the unit's end.
+  // Takes the next work unit (up to 32 candidates), if there is one, and releases its slot, so that the scheduler warp
+  // can claim another. With ordered candidates, it releases the slot at once only while early_octets_ allows one more
+  // work unit of this size. Otherwise LookAhead releases the slot near the unit's end.
   __device__ __forceinline__ void Take() {
     if (unit_.count == 0) return;
     if (is_held_) LetGo();

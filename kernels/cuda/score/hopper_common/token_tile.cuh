@@ -42,7 +42,7 @@ struct TileEnds {
   }
 };
 
-// The header of a tile tells the warps what to do with the tile. It is kTileHeaderBytes long.
+// The header of a tile tells the warps what to do with the tile. A header has kTileHeaderBytes bytes.
 struct TileHeader : TileEnds {
   uint32_t flags = 0;  // 0 ends the work
   int32_t row_tile = 0;

@@ -1,5 +1,6 @@
-// Hands out work. A thread block claims a work unit, which consists of some candidates of one row tile, and scores
-// them. Each row tile has one counter of claims, so thread blocks that finish early can help the others.
+// Hands out work. A thread block claims a work unit, which consists of some candidates of one row tile (query rows that
+// a thread block keeps), and scores them. Each row tile has one counter of claims, so thread blocks that finish early
+// can help the others.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +55,8 @@ class WorkQueue {
     is_asked_ = true;
   }
 
-  // Returns the next work unit; Locate then looks up where its documents lie. It has no candidates if all candidates
-  // are claimed.
+  // Returns the next work unit (candidates of one row tile). Locate then looks up where its documents lie. The work
+  // unit has no candidates if all candidates are claimed.
   __device__ __forceinline__ WorkUnit Next() {
     if (next_assigned_ < assigned_end_) {
       const uint32_t first = next_assigned_;
@@ -156,8 +157,8 @@ class WorkQueue {
   }
   __device__ __forceinline__ uint32_t Claimed() const { return assigned_ + __shfl_sync(0xffffffffu, claimed_, 0); }
 
-  // Leaves an exhausted row tile for one that has candidates left, and claims some of them. Returns kNone if no row
-  // tile has any left.
+  // Leaves the current row tile, all of whose candidates are claimed, for one that has candidates left, and claims some
+  // of them. Returns kNone if no row tile has any left.
   __device__ __forceinline__ uint32_t FindWork() {
     // First come row tiles that no thread block started with.
     while (static_cast<uint32_t>(p_.num_row_tiles) > gridDim.x) {
@@ -192,7 +193,8 @@ class WorkQueue {
   const int lane_;
   int32_t row_tile_ = 0;
   bool in_half_ = false;
-  // These count candidates of a pass. A pass has at most kMaxPassCandidates; claims may count beyond that.
+  // These members count candidates of a pass (one launch). A pass has at most kMaxPassCandidates; claims may count
+  // beyond that.
   uint32_t in_pass_ = 0;   // candidates of row_tile_ in this pass
   uint32_t assigned_ = 0;  // those of in_pass_ that are assigned to thread blocks that start in row_tile_
   uint32_t next_assigned_ = 0, assigned_end_ = 0;

@@ -93,7 +93,8 @@ class WorkUnitSlot {
       return unit;
     }
 
-    // Releases the work unit, so that the next one may be claimed. Must be called once after each Read.
+    // Releases the slot, so that the scheduler warp can write the next work unit to it. Must be called once after each
+    // Read.
     __device__ __forceinline__ void LetGo() const { Arrive(slot_.Taken()); }
 
    private:

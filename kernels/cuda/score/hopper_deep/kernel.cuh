@@ -1,5 +1,6 @@
 // Fused MaxSim for Hopper (sm_90a) if several query tiles are scored against the same documents, for rows that are
-// wider than those of the wide kernels. It is a matrix multiplication that keeps only the maxima of its products.
+// wider than those of the wide kernels. The kernel is a matrix multiplication that keeps only the maxima of its
+// products.
 //
 // Persistent thread blocks of three warpgroups, one block per multiprocessor. In the last warpgroup one warp claims
 // documents and looks them up (scheduler_warp.cuh), and one keeps a ring full by tensor copies (loader.cuh). The other

@@ -1,5 +1,5 @@
-// The loading warp of the deep kernels (for token vectors of 257 to 2,048 bytes). It goes through the thread block's
-// documents, and keeps the ring in shared memory full of their rows, one chunk of columns at a time.
+// The loading warp of the deep kernels (for token vectors of 257 to 2,048 bytes). The warp goes through the thread
+// block's documents, and keeps the ring in shared memory full of their rows, one chunk of columns at a time.
 #pragma once
 
 #include <cstdint>

@@ -25,8 +25,9 @@ class QueryTileMaxima {
 
   __device__ __forceinline__ explicit QueryTileMaxima(int lane) : lane_(lane), sums_(lane) { Clear(); }
 
-  // Begins with query tile `block` of the row tile: clears the maxima, reads the query tile's weights, and notes where
-  // its sums are written. If the row tile has no such query tile, the weights are 0 and no sums are written.
+  // Begins with query tile `block` (32 query rows) of the row tile: clears the maxima, reads the query tile's weights,
+  // and notes where its sums are written. If the row tile has no such query tile, the weights are 0 and no sums are
+  // written.
   __device__ __forceinline__ void TakeQueryTile(const ScoreParams& params, const RowTile& tile, int block) {
     Clear();
     sums_.TakeQueryTile(params, tile, block);
@@ -96,7 +97,7 @@ class QueryTileMaxima {
     }
     Clear();
     // The four lanes with the same lane / 4 have the same four rows: g = lane / 4, g + 8, g + 16 and g + 24. Each of
-    // them ends up with the maximum of one row, the row that it sums.
+    // these lanes ends up with the maximum of one row, the row that the lane sums.
     const bool odd = (lane_ & 1) != 0, second_pair = (lane_ & 2) != 0;
     Value of_half[2];
 #pragma unroll

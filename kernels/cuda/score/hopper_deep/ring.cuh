@@ -25,7 +25,8 @@ class DeepRing {
         stage_bytes_(DeepLayoutOf(kTile, {params.query_resident != 0, 0}, 0).stage_bytes),
         tokens_(params.query_resident != 0 ? 0 : kQueryBytes) {}
 
-  // A chunk of the row tile has two sets of kSetBytes: the first 16 rows of every query tile, and the last 16 rows.
+  // A chunk of the row tile (128 bytes of each query row) has two sets of kSetBytes: the first 16 rows of every query
+  // tile, and the last 16 rows.
   __device__ __forceinline__ uint32_t ResidentQuery(int chunk) const { return base_ + kQuery + chunk * kQueryBytes; }
   __device__ __forceinline__ uint32_t StreamedQuery(int stage) const { return stages_ + stage * stage_bytes_; }
   // Returns the address of a chunk of a token tile.
@@ -63,7 +64,8 @@ class DeepRing {
   const int32_t stage_bytes_, tokens_;
 };
 
-// A position in the ring: a stage, and the parity of its barriers. Every warp keeps its own.
+// A position in the ring: a pipeline stage, and the parity of the phase of its barriers. Every warp keeps its own
+// position.
 struct DeepPlace {
   int32_t stage = 0;
   uint32_t parity = 0;

@@ -1,9 +1,9 @@
 // Fused MaxSim for Hopper for a single query tile of 32 rows. With so few rows, the memory's rate limits the kernel.
 //
 // Persistent thread blocks, one per multiprocessor. The last warp copies token tiles into a ring of shared memory
-// (loader.cuh). It copies exactly a document's rows and nothing past them. The other warps take tiles in turn, and each
-// warp multiplies whole tiles (rows.cuh). The maxima of a document's tiles are combined in shared memory and, if
-// several thread blocks have tiles of the document, in device memory. The warp that adds the last tile computes the
+// (loader.cuh). The warp copies exactly a document's rows and nothing past them. The other warps take tiles in turn,
+// and each warp multiplies whole tiles (rows.cuh). The maxima of a document's tiles are combined in shared memory and,
+// if several thread blocks have tiles of the document, in device memory. The warp that adds the last tile computes the
 // document's sum.
 //
 // NOTES:
@@ -84,8 +84,8 @@ class StreamMultiplier {
   }
 
  private:
-  // Takes the rows and weights of a row tile. In a stream kernel a row tile is one query tile, and query tiles lie one
-  // after the other.
+  // Takes the query rows and weights of a row tile. In a stream kernel a row tile is one query tile (32 rows), and
+  // query tiles lie one after the other.
   __device__ __forceinline__ void TakeRows(int32_t row_tile, uint32_t phase) {
     row_tile_ = row_tile;
     rows_.Take(row_tile, phase);

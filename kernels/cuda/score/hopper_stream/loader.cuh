@@ -1,4 +1,5 @@
-// The loading warp of a stream kernel: cuts the block's documents into token tiles and keeps the ring full of them.
+// The loading warp of a stream kernel: cuts the block's documents into token tiles and keeps the ring (the pipeline in
+// shared memory) full of them.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +53,8 @@ class StreamLoader {
     share.ReadOrdinals(placed);
     WaitForRing();
     share.template ReadLocations<kScales>(placed);
-    // Handles two work units at a time: it looks up the documents of one while it loads the other. After the first work
-    // unit no copies start for a while, but by then the ring is full and lasts longer.
+    // Handles two work units (up to 32 candidates each) at a time: looks up the documents of one while it loads the
+    // other. After the first work unit no copies start for a while, but by then the ring is full and lasts longer.
 #pragma unroll 1
     do {
       share.template ReadLocations<kScales>(listed);
@@ -65,9 +66,9 @@ class StreamLoader {
     share.Finish();
   }
 
-  // Looks up all documents of the team together, and loads the thread block's part of them. In each work unit, the
-  // documents that several thread blocks share come first, so that their maxima are combined while others are
-  // multiplied.
+  // Looks up all documents of the team (thread blocks that share documents) together, and loads the thread block's part
+  // of them. In each work unit, the documents that several thread blocks share come first, so that their maxima are
+  // combined while others are multiplied.
   __device__ __forceinline__ void LoadTeam() {
     StreamShare<kTeams> share(p_, lane_);
     StreamWorkUnit units[kTeamUnits];
@@ -115,9 +116,9 @@ class StreamLoader {
     }
   }
 
-  // Loads a work unit. One lane could not keep up with the memory, so the work unit's tiles are numbered, and each lane
-  // loads one of them. With teams, loads only the `part` of each lane's document. The lanes that have a part are either
-  // neighbours, or only two.
+  // Loads the documents of a work unit (up to 32 candidates). One lane could not keep up with the memory, so the work
+  // unit's tiles are numbered, and each lane loads one of them. With teams, loads only the `part` of each lane's
+  // document. The lanes that have a part are either neighbours, or only two.
   __device__ __forceinline__ void LoadDocuments(const StreamWorkUnit& unit, const StreamPart& part) {
     const int32_t num_tokens = lane_ < unit.count ? static_cast<int32_t>(unit.end - unit.begin) : 0;
     const int32_t num_tiles = kTeams ? part.tiles : (num_tokens + p_.tile_tokens - 1) / p_.tile_tokens;
@@ -173,8 +174,8 @@ class StreamLoader {
     return rank + 1 == __popc(parts) ? 31 - __clz(static_cast<int>(parts)) : __ffs(static_cast<int>(parts)) - 1 + rank;
   }
 
-  // Copies the row tile's rows to shared memory. It first waits until all stages are free, because the multiplying
-  // warps read the previous row tile's rows until they have released its last stage.
+  // Copies the query rows of a row tile to shared memory. The warp first waits until all stages are free, because the
+  // multiplying warps read the previous row tile's rows until they have released its last stage.
   __device__ __forceinline__ void LoadQuery(int32_t row_tile) {
     if (row_tile_ >= 0) {
 #pragma unroll 1
@@ -204,8 +205,8 @@ class StreamLoader {
     WaitBarrier(ring_.Empty(Stage(ahead)), FreeParity(ahead));
   }
 
-  // Waits until the next stage is free. Returns how many consecutive stages, from that stage on, are free, at most
-  // `most`. Every lane has then waited for all of these stages.
+  // Waits until the next pipeline stage is free. Returns how many consecutive stages, from that stage on, are free, at
+  // most `most`. Every lane has then waited for all of these stages.
   __device__ __forceinline__ int FreeStages(int most) const {
     while (true) {
       const bool is_free = lane_ < most && TestBarrier(ring_.Empty(Stage(lane_)), FreeParity(lane_));

@@ -30,9 +30,9 @@ struct StreamWork {
   }
 };
 
-// Teams of a stream kernel's thread blocks. If several thread blocks have parts of a document, they combine their
-// results in the document's elements of both arrays. The elements' index is the number of the candidate, counted over
-// all row tiles. The arrays are zero between launches.
+// Teams of a stream kernel's thread blocks, which share documents. If several thread blocks have parts of a document,
+// they combine their results in the document's elements of both arrays. The elements' index is the number of the
+// candidate, counted over all row tiles. The arrays are zero between launches.
 struct StreamTeams {
   uint32_t* maxima;  // [kMaxTeamCandidates, kQueryTileTokens], as Rising (sums.cuh) makes them
   uint32_t* tiles;   // [kMaxTeamCandidates] token tiles that have been added

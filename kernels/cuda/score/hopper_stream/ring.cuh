@@ -10,7 +10,7 @@
 
 namespace maxsim::cuda::sm90 {
 
-// Describes a token tile to the warp that multiplies it. Each stage of the ring has one entry.
+// Describes a token tile to the warp that multiplies it. Each pipeline stage has one entry.
 struct StreamEntry {
   uint32_t counts;    // tokens of the tile, kCut, kQueryPhase, tiles of the document that are the block's; 0 ends the
                       // warp's work
@@ -69,7 +69,7 @@ class StreamRing {
   }
   // Returns the address of the number of the document's tiles that have been added.
   __device__ __forceinline__ uint32_t Count(int slot) const { return base_ + layout_.counts + slot * 4; }
-  // Returns the address of the stage's StreamCut. It is set only if the entry has kCut.
+  // Returns the address of the stage's StreamCut. The StreamCut is set only if the entry has kCut.
   __device__ __forceinline__ uint32_t Cut(int stage) const { return base_ + layout_.cuts + stage * 4; }
 
  private:

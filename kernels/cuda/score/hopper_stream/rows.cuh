@@ -84,8 +84,8 @@ class StreamMaxima {
     }
   }
 
-  // Combines the maxima of the four lanes that have the same four rows. Each of them gets the maximum of one row,
-  // OwnRow.
+  // Combines the maxima of the four lanes that have the same four rows. Each of these lanes gets the maximum of one
+  // row, OwnRow.
   __device__ __forceinline__ Value OfOwnRow(int lane) const {
     const bool upper = lane % 2 != 0, second = lane / 2 % 2 != 0;
     Value keep[2];

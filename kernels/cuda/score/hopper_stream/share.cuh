@@ -25,7 +25,8 @@ struct StreamWorkUnit {
   float scale = 0;  // of a quantised document
 };
 
-// Returns the team of the thread block, or the thread block's own number if there are no teams.
+// Returns the number of the thread block's team (thread blocks that share documents), or the thread block's own number
+// if there are no teams.
 template <bool kTeams>
 __device__ __forceinline__ int32_t OwnTeam(const StreamParams& p) {
   return static_cast<int32_t>(kTeams ? __umulhi(blockIdx.x, p.teams.inverse) : blockIdx.x);
@@ -36,8 +37,8 @@ __device__ __forceinline__ int64_t AssignedBegin(const StreamWork& work, int32_t
   return team * work.each + min(team, work.extra_until);
 }
 
-// Returns the row tile that a thread block, or its team, begins with. Returns -1 if the row tiles must be read to find
-// it.
+// Returns the number of the row tile (query rows) that a thread block, or its team, begins with. Returns -1 if the row
+// tiles must be read to find it.
 template <bool kTeams>
 __device__ __forceinline__ int32_t FirstRowTile(const StreamParams& p) {
   if (p.num_row_tiles == 1) return 0;
@@ -80,8 +81,8 @@ class StreamShare {
     return Take();
   }
 
-  // Returns the next work unit: first those of the assigned share, then claimed ones. It has no candidates if there are
-  // no more. The caller looks up where the candidates' tokens are by ReadOrdinals and then ReadLocations.
+  // Returns the next work unit: first those of the assigned share, then claimed ones. The work unit has no candidates
+  // if there are no more. The caller looks up where the candidates' tokens are by ReadOrdinals and then ReadLocations.
   __device__ __forceinline__ StreamWorkUnit Next() {
     if (next_ >= end_ && !Claim()) return {};
     if (next_ >= tile_end_) {
@@ -149,7 +150,7 @@ class StreamShare {
     return open_;
   }
 
-  // Goes on to the row tile of candidate next_, if all row tiles have the same number of candidates.
+  // Goes on to the row tile of candidate next_. For calls in which all row tiles have the same number of candidates.
   __device__ __forceinline__ void SeekRegular() {
     if (p_.num_row_tiles == 1) {
       tile_end_ = p_.work.total;
@@ -162,8 +163,8 @@ class StreamShare {
     }
   }
 
-  // Goes on to the row tile of candidate next_, if row tiles may have different numbers of candidates. The warp reads
-  // 32 row tiles at a time, one per lane.
+  // Goes on to the row tile of candidate next_. For calls in which row tiles may have different numbers of candidates.
+  // The warp reads 32 row tiles at a time, one per lane.
   __device__ __forceinline__ void SearchRowTile() {
     int64_t begin = tile_end_;  // of the row tile after the present one
     for (int32_t first = tile_end_ == 0 ? 0 : row_tile_ + 1; first < p_.num_row_tiles; first += 32) {

@@ -19,8 +19,8 @@ __device__ __forceinline__ void NamedBarrierSync(int threads) {
   asm volatile("barrier.cta.sync %0, %1;" ::"n"(kBarrier), "r"(threads) : "memory");
 }
 
-// Maximum number of pieces of 16 bytes of the input that a thread copies to the device. It reads them all together,
-// because a read of the host's memory takes 2 to 3 us.
+// Maximum number of pieces of 16 bytes of the input that a thread copies to the device. A thread reads all its pieces
+// together, because a read of the host's memory takes 2 to 3 us.
 inline constexpr int kInputVectors = 2;
 
 // Returns whether the input is in device memory.
@@ -60,7 +60,8 @@ __device__ __forceinline__ void BringInput(const SingleLaunchCall& call, uint32_
   }
   NamedBarrierSync<kBarrier>(threads);
   if (thread != 0) return;
-  // The times are stored only after this release: they go to the host's memory, and the release would wait for them.
+  // The times are stored only after this release. Stores of times go to the host's memory, and a release after them
+  // would wait until they have arrived.
   asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(&call.state->input_there) : "memory");
   StoreWhole(&call.times->input_begin, begin);
   NoteTime(&call.times->input_end);

@@ -1,4 +1,4 @@
-// The loading warp of the wide kernels (for token vectors of up to 256 bytes). It goes through the thread block's
+// The loading warp of the wide kernels (for token vectors of up to 256 bytes). The warp goes through the thread block's
 // documents, cuts them into token tiles, and writes for the other warps which documents each tile holds.
 #pragma once
 
@@ -26,8 +26,8 @@ class Loader {
   __device__ __forceinline__ void Run() {
     Filler filler(p_, slot_, lane_);
     filler.Begin();
-    // With a whole row tile, each token tile is for both warpgroups. With a half row tile, the warpgroups get token
-    // tiles in turn, and each has its own documents.
+    // With a whole row tile (more than 128 query rows), each token tile is for both warpgroups. With a half row tile,
+    // the warpgroups get token tiles in turn, and each has its own documents.
     Stream stream, other;
     uint32_t told = 3;  // mask of warpgroups that know the row tile; all begin with the first row tile
     do {

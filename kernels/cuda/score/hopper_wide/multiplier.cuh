@@ -68,9 +68,9 @@ class Multiplier {
       const Tile tile = tile_;
       if (!tile.GoesOn(mine_)) {
         const bool is_mine = (tile.flags() & mine_) != 0;
-        // Sums of the previous tile are usually put off until the next tile's products run. Here they must not wait any
-        // longer: they hold a stage, and the ring has room for one tile of the other warpgroup in between, not for
-        // more.
+        // Sums of the previous tile are usually put off until the next tile's products run. At this point these sums
+        // must not be put off any longer: the previous tile holds a stage, and the ring has room for one tile of the
+        // other warpgroup in between, not for more.
         if (is_mine || passed_ || tile.flags() == 0) Settle(BeginToSettle<Count::kMany>());
         if (tile.flags() == 0) return;
         passed_ = !is_mine;
@@ -188,7 +188,7 @@ class Multiplier {
     if (before.stage >= 0 && lane_ < kReadingLanes) Arrive(ring_.Empty(before.stage));
   }
 
-  // Loads the warp's query tile of a row tile: operands, weights, and the place of its sums.
+  // Loads the warp's query tile (32 rows) of a row tile: operands, weights, and where its sums are written.
   __device__ __forceinline__ void TakeRows(int32_t row_tile) {
     const RowTile& tile = p_.row_tiles[row_tile];
     const int block = warp_ & (tile.IsHalf() ? kHalfTileQueryTiles - 1 : kWideMultipliers - 1);
@@ -228,10 +228,10 @@ class Multiplier {
   }
 
   // Multiplies the tile, and sums the documents that ended in the previous tile. Documents may end only in those
-  // quarters of the tile whose bits (0 to 3) are set in kQuarters; kEnded says how many ended in the previous tile. It
-  // waits for the next tile while both sets' products run, and reads that tile's header before it takes the last
+  // quarters of the tile whose bits (0 to 3) are set in kQuarters; kEnded says how many ended in the previous tile. The
+  // warp waits for the next tile while both sets' products run, and reads that tile's header before it takes the last
   // maxima. So only these maxima come between this tile's products and the next tile's. If many documents have ended,
-  // it sums them before the products begin, because the products read shared memory as well.
+  // the warp sums them before the products begin, because the products read shared memory as well.
   template <uint32_t kQuarters, Count kEnded = Count::kFew>
   __device__ __forceinline__ void MultiplyTile(Sums& sums) {
     const Tile tile = tile_;

@@ -1,4 +1,5 @@
-// The ring of token tiles of the wide kernels in shared memory. Addresses are addresses in the shared state space.
+// The ring of token tiles of the wide kernels: their pipeline in shared memory. All addresses are 32-bit addresses of
+// shared memory.
 #pragma once
 
 #include <cstddef>
@@ -73,7 +74,8 @@ class WideRing {
   uint32_t base_;
 };
 
-// A position in the ring: a stage, and the parity of its barriers. Every warp keeps its own.
+// A position in the ring: a pipeline stage, and the parity of the phase of its barriers. Every warp keeps its own
+// position.
 template <int kStages>
 struct RingPlace {
   int32_t stage = 0;

@@ -172,9 +172,9 @@ class SetMaxima {
         : "memory");
   }
 
-  // If a document ends, stores its two maxima at `place`; otherwise merges them into the maxima of the next octet. It
-  // is written so that ptxas makes the fewest instructions: FP32 has no maximum of three, so one predicated maximum
-  // replaces a selection and a maximum.
+  // If a document ends, stores its two maxima at `place`; otherwise merges them into the maxima of the next octet. The
+  // code is written so that ptxas makes the fewest instructions: FP32 has no maximum of three, so one predicated
+  // maximum replaces a selection and a maximum.
   static __device__ __forceinline__ void EndOrGoOn(uint32_t ends, uint32_t& place, float (&of_octet)[2],
                                                    const float (&next)[2][2]) {
     const float first = of_octet[0], second = of_octet[1];

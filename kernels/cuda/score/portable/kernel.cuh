@@ -63,8 +63,7 @@ class ScoreBlock {
 
   // Scores the candidates first, first + stride, ... (`count` of them) of a row tile.
   __device__ __forceinline__ void Run(const RowTile& tile, int64_t first, int64_t stride, uint32_t count) {
-    // Loads the query tile, its weights and the first candidates. The barrier waits for readers of the previous row
-    // tile.
+    // Loads the row tile, its weights and the first candidates. The barrier waits for readers of the previous row tile.
     const Table table(reinterpret_cast<Candidate*>(shared_ + layout_.table), p_.offsets, p_.scales,
                       tile.ordinals_begin < 0 ? nullptr : p_.ordinals + tile.ordinals_begin, first, stride, count);
     __syncthreads();

@@ -1,4 +1,4 @@
-// Copies chunks of rows from global memory into a stage of the ring, with all threads of a block.
+// Copies chunks of rows from global memory into a stage of the pipeline in shared memory, with all threads of a block.
 #pragma once
 
 #include <cstdint>
