@@ -1,5 +1,5 @@
-// Limits of the scoring problem. They are part of the contract: importers, request validation and kernels all read
-// them here, and every error message about them prints the value and the limit.
+// Limits of the scoring problem. The limits are part of the contract: importers, request validation and kernels all use
+// these constants, and every error message about a limit prints the value and the limit.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ inline constexpr int32_t kMaxTopK = 10000;
 // bits.
 inline constexpr int64_t kMaxShardDocuments = (int64_t{1} << 32) - 1;
 
-// Upper bounds on the magnitudes of token values and of query weights. They keep an FP32 score from overflowing: 4096
-// query tokens x 4096 columns x kMaxAbsValue^2 x kMaxAbsWeight = 1.7e37, under FLT_MAX = 3.4e38. Real embeddings are
-// near 1.
+// Upper bounds on the magnitudes of token values and of query weights. These bounds keep an FP32 score from
+// overflowing: 4096 query tokens x 4096 columns x kMaxAbsValue^2 x kMaxAbsWeight = 1.7e37, under FLT_MAX = 3.4e38. Real
+// embeddings are near 1.
 inline constexpr float kMaxAbsValue = 1e12f;
 inline constexpr float kMaxAbsWeight = 1e6f;
 

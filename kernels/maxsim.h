@@ -193,9 +193,9 @@ class AppendableDocuments {
   virtual absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const = 0;
 };
 
-// The largest sizes that an Executor must accept; it may allocate its memory for them when it is created. A call that
-// exceeds one of them fails with RESOURCE_EXHAUSTED, which names the size and the limit. A backend that does not
-// allocate memory in advance may accept larger calls.
+// The largest sizes that an Executor must accept. An executor may allocate memory for all of them when it is created. A
+// call that exceeds one of them fails with RESOURCE_EXHAUSTED, which names the size and the limit. A backend that does
+// not allocate memory in advance may accept larger calls.
 struct ExecutorOptions {
   int32_t max_queries = 64;                         // queries of one call
   int64_t max_query_tokens = 64 * 1024;             // tokens of all queries of one call
@@ -225,8 +225,8 @@ class Executor {
   virtual absl::Status Align(const Documents& documents, const Query& query, absl::Span<const uint32_t> ordinals,
                              absl::Span<TokenMatch> matches) = 0;
 
-  // Makes the inline documents of a request scorable by this executor. They must not be residual codes. The result
-  // belongs to the executor and is valid until its next Stage call. The caller must keep the view's memory until
+  // Makes the inline documents of a request scorable by this executor. The documents must not be residual codes. The
+  // result belongs to the executor and is valid until its next Stage call. The caller must keep the view's memory until
   // then.
   virtual absl::StatusOr<const Documents*> Stage(const DocumentsView& documents) = 0;
 };
@@ -237,8 +237,9 @@ struct BackendInfo {
   std::string device;   // as the vendor names it
   std::string isa;      // instruction set or compute capability in use: "avx2", "sm_90"
   int parallelism = 0;  // worker threads, or multiprocessors
-  // The largest number of token pairs (query tokens x candidate tokens) that a caller should put into one call. Such a
-  // call takes a fraction of a second, which matters because a running call cannot be interrupted.
+  // The largest number of token pairs (query tokens x candidate tokens) that a caller should put into one call. A call
+  // of that size takes a fraction of a second. Larger ones would block others for too long, because a running call
+  // cannot be interrupted.
   uint64_t max_call_work = uint64_t{1} << 36;
   size_t memory_bytes = 0;  // the whole memory that documents may be loaded into
   std::string link;         // how documents are copied to the device, for logs; "" if the backend scores in host memory
@@ -270,7 +271,7 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                           std::shared_ptr<const void> keep_alive) = 0;
 
-  // Reserves memory for documents that will be appended. They must not be residual codes. The memory is the device's,
+  // Reserves memory for documents that will be appended, which must not be residual codes. The memory is the device's,
   // as much as BytesNeeded returns for max_documents and max_tokens in Tier::kDevice; on the CPU backend it is host
   // memory for arrays of that size. Returns RESOURCE_EXHAUSTED, with the numbers, when there is too little memory.
   virtual absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) = 0;

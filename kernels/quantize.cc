@@ -23,8 +23,8 @@ Columns Load(const float* columns) {
 void Store(Columns values, float* columns) { std::memcpy(columns, &values, sizeof(values)); }
 
 // Computes the Hadamard transform of [span] columns in place: for distances 1, 2, 4, ... x[i], x[i + distance] = x[i] +
-// x[i + distance], x[i] - x[i + distance]; then multiplies by the factor. It takes two distances at a time, so that
-// columns are loaded and stored half as often.
+// x[i + distance], x[i] - x[i + distance]; then multiplies by the factor. The code handles two distances at a time, so
+// that columns are loaded and stored half as often.
 class Hadamard {
  public:
   Hadamard(int32_t span, float factor) : span_(span), factor_(factor) {}

@@ -5,7 +5,7 @@ namespace maxsim {
 
 // Compares two candidates of one query, each a struct with members `score` and `position`: the higher score ranks
 // first; if scores are equal (-0 equals +0), the smaller position does. The order is total as long as no two positions
-// are equal and no score is NaN. This is a function object so that algorithms can inline it.
+// are equal and no score is NaN. RankOrder is a function object so that algorithms can inline it.
 //
 // Devices sort by keys of the same order (kernels/cuda/select/key.cuh).
 struct RankOrder {

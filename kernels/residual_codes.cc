@@ -43,7 +43,7 @@ void AddWeights(const uint8_t* codes, int64_t num_bytes, const float* weights, f
   }
 }
 
-// Returns the norm. It has several partial sums, so that compilers can vectorise it.
+// Returns the Euclidean norm. The code keeps several partial sums, so that compilers can vectorise it.
 float NormOf(const float* vector, int32_t dim) {
   constexpr int32_t kSums = 16;
   float sums[kSums] = {};

@@ -57,8 +57,8 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Returns the largest number of threads that one call can have. It is less than the constructor's `parallelism` if
-  // the system could not start all threads.
+  // Returns the largest number of threads that one call can have. The number is less than the constructor's
+  // `parallelism` if the system could not start all threads.
   int parallelism() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls work(0) on the calling thread. Until that call returns, each worker that becomes free calls work(slot) too,

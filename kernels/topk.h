@@ -28,8 +28,8 @@ class TopKSelector {
     if (kept_.size() >= capacity_) Shrink();
   }
 
-  // Returns the results kept so far, in no particular order. They include the best k of everything pushed. They are
-  // valid until the next call of a function that is not const.
+  // Returns the results kept so far, in no particular order. The results include the best k of everything pushed. The
+  // span is valid until the next call of a function that is not const.
   absl::Span<const Scored> kept() const { return kept_; }
 
   // Overwrites `best` with the best k of everything pushed, in rank order.

@@ -11,8 +11,8 @@ namespace {
 
 // All figures of this file were measured on one H200; docs/lab/2026-11-24-kernels.md says how well they predict.
 
-// TilePace says how long a tiling takes to score one token with one row tile at d = 128. The unit is the time that
-// the memory takes to deliver the token.
+// TilePace says how long a tiling (a kernel with its tile sizes) takes to score one token with one row tile at d = 128.
+// The unit is the time that the memory takes to deliver the token.
 struct TilePace {
   ScoreTile tile;
   double pace;
@@ -23,17 +23,17 @@ constexpr TilePace kTilePaces[] = {
     {ScoreTile::kStream32, 1.05},     {ScoreTile::kDeep128, 1.45}, {ScoreTile::kDeep256, 1.9},
 };
 
-// Wide and deep kernels begin and end later than the stream kernel, by kLaterStartBytes. They take kClaimingBytes
-// longer if thread blocks have to claim candidates. Both times are given as the bytes that the memory delivers in them,
-// at 4.6 MB per microsecond.
+// Wide and deep kernels begin and end later than the stream kernel, by kLaterStartBytes. Wide and deep kernels take
+// kClaimingBytes longer if thread blocks have to claim candidates. Both times are given as the bytes that the memory
+// delivers in them, at 4.6 MB per microsecond.
 constexpr double kLaterStartBytes = 17e6;
 constexpr double kClaimingBytes = 9e6;
 // Each document costs the stream kernel the time of reading this many bytes, in addition to its rows, however narrow
 // the rows are.
 constexpr double kDocumentBytes = 3500;
-// With several query tiles, the stream kernel reads most documents from the L2 cache. Its time is then multiplied by
-// one of these factors, which depends on where it keeps query rows: rows in shared memory are read again for every
-// tile.
+// With several query tiles (of 32 tokens), the stream kernel reads most documents from the L2 cache. Its time is then
+// multiplied by one of these factors, which depends on where it keeps query rows: rows in shared memory are read again
+// for every tile.
 constexpr double kStreamPaceOfRegisterRows = 0.9;
 constexpr double kStreamPaceOfSharedRows = 1.2;
 

@@ -1,5 +1,5 @@
 // The cost model of the planners: all measured rates, and the functions that compare kernels by them. The functions are
-// pure. They affect which kernel runs, never its results.
+// pure. The cost model affects which kernel runs, never the results.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace maxsim {
 double EstimatedReads(absl::Span<const QueryGroupShape> groups, ScoreTile tile);
 
 // Returns whether the stream kernel finishes before the wide or deep kernel that `other` names. The stream kernel reads
-// the documents again for every query tile, but starts and ends faster. `document_bytes` is the mean size of a
-// document's rows.
+// the documents again for every query tile (32 query tokens), but starts and ends faster. `document_bytes` is the mean
+// size of a document's rows.
 bool StreamIsSooner(int64_t row_bytes, absl::Span<const QueryGroupShape> groups, ScoreTile other, double document_bytes,
                     int32_t num_sms);
 

@@ -83,8 +83,8 @@ constexpr DeepLayout DeepLayoutOf(ScoreTile tile, DeepShape shape, int32_t chunk
   return layout;
 }
 
-// Returns the shape with the most stages that fit in `shared_bytes`, but prefers a row tile that stays in shared memory
-// to more stages. Returns a shape of 0 stages if not even kMinStages stages fit.
+// Returns the shape with the most pipeline stages that fit in `shared_bytes`, but prefers a row tile that stays in
+// shared memory to more stages. Returns a shape of 0 stages if not even kMinStages stages fit.
 constexpr DeepShape DeepShapeOf(ScoreTile tile, int64_t row_bytes, int32_t shared_bytes) {
   for (const bool resident : {true, false}) {
     for (int32_t stages = kDeepMaxStages; stages >= (resident ? kDeepMinResidentStages : kMinStages); --stages) {

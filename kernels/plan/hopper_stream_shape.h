@@ -9,13 +9,14 @@
 
 namespace maxsim {
 
-// The number of documents whose maxima may be in flight. It must be at least the stage count of every ring.
+// The number of documents whose maxima may be in flight. kStreamSlots must be at least the number of pipeline stages of
+// every ring.
 inline constexpr int32_t kStreamSlots = 32;
 // The size of a token tile's description.
 inline constexpr int32_t kStreamEntryBytes = 16;
 inline constexpr int32_t kStreamAlignment = 128;  // of the shared memory; bulk copies need 16
-// The maximum number of warps that multiply. Each multiplies its own tile. With these and the loading warp, a thread
-// can have 168 registers.
+// The maximum number of warps that multiply. Each warp multiplies its own tile. With 11 such warps and the loading
+// warp, a thread can have 168 registers.
 inline constexpr int32_t kStreamMaxWarps = 11;
 // Rows of at most this many bytes keep the query in registers, and tiles take about 8 KB.
 inline constexpr int32_t kStreamRegisterRowBytes = 256;
@@ -86,8 +87,8 @@ struct StreamShape {
 
 inline constexpr StreamShape kStreamRegisterShape{0, kStreamTileBytes, 2 * kStreamMaxWarps, kStreamMaxWarps, 0};
 
-// Returns the ring for wide rows with tiles of `tile_tokens` tokens. If fewer than kStreamMinStages stages fit, the
-// ring has 0 stages.
+// Returns the ring (pipeline in shared memory) for wide rows with tiles of `tile_tokens` tokens. If fewer than
+// kStreamMinStages stages fit, the ring has 0 stages.
 constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) {
   StreamShape shape{tile_tokens, static_cast<int32_t>(tile_tokens * row_bytes), 0, 0,
                     kQueryTileTokens * StreamQueryPitch(row_bytes)};

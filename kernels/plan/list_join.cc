@@ -25,7 +25,7 @@ class Sketch {
     for (size_t w = 0; w < kWords; ++w) words_[w] |= other.words_[w];
   }
 
-  // Counts the marks. It must be called after the last Add and before marks, Count and InCommon.
+  // Counts the marks. Must be called after the last Add and before marks, Count and InCommon.
   void Finish() { marks_ = static_cast<double>(CountMarks(words_)); }
 
   double marks() const { return marks_; }

@@ -23,7 +23,8 @@ struct OrderPlan {
   // The size of a work unit in octets of tokens (eight tokens each): a power of two, at least 32. 0 means that
   // candidates are not ordered.
   int32_t unit_octets = 0;
-  // A thread block claims work units ahead of time until it has claimed this many octets. At most kMaxEarlyOctets.
+  // A thread block claims work units ahead of time until it has claimed this many octets (eight tokens each). At most
+  // kMaxEarlyOctets.
   int32_t early_octets = 0;
 };
 

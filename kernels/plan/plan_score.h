@@ -12,11 +12,11 @@
 
 namespace maxsim {
 
-// Plans a scoring call. `document_bytes` is the mean size of a document in device memory. It decides whether a stream
-// kernel scores a short call, and how many thread blocks of a stream kernel may share a few documents. 0 means that the
-// call is so long that the time to start and end it does not matter; documents are then not divided among thread
-// blocks. Returns INVALID_ARGUMENT for a dimension outside the limits, and FAILED_PRECONDITION when the device has too
-// little shared memory for the smallest plan.
+// Plans a scoring call. `document_bytes` is the mean size of a document in device memory. The size decides whether a
+// stream kernel scores a short call, and how many thread blocks of a stream kernel may share a few documents. 0 means
+// that the call is so long that the time to start and end it does not matter; documents are then not divided among
+// thread blocks. Returns INVALID_ARGUMENT for a dimension outside the limits, and FAILED_PRECONDITION when the device
+// has too little shared memory for the smallest plan.
 absl::StatusOr<ScorePlan> PlanScore(ScalarType type, int32_t dim, absl::Span<const QueryGroupShape> groups,
                                     const DeviceLimits& limits, double document_bytes = 0);
 

@@ -4,7 +4,7 @@
 namespace maxsim {
 namespace {
 
-// Returns the time that the row tiles of `num_query_tiles` query tiles take, in units of half a row tile.
+// Cuts `num_query_tiles` query tiles into row tiles, and returns the time that these take, in units of half a row tile.
 int64_t HalfTilesOf(int64_t num_query_tiles, ScoreTile tile) {
   const int64_t of_tile = TraitsOf(tile).query_tiles();
   if (tile != ScoreTile::kWide256) return 2 * CeilDiv(num_query_tiles, of_tile);

@@ -17,12 +17,12 @@ namespace maxsim {
 struct QueryGroupShape {
   int64_t num_query_tiles = 0;  // of all queries of the group, if no tails share query tiles
   int64_t num_candidates = 0;   // documents that each query is scored against
-  // The number of query tiles if tails share them. 0 means as many as num_query_tiles.
+  // The number of query tiles if tails (the last tokens of queries) share them. 0 means as many as num_query_tiles.
   int64_t packed_query_tiles = 0;
 };
 
-// Returns whether tails (the tokens of a query after its last full query tile) share query tiles on the tiling. They do
-// if the tiling allows it and if it saves enough row tiles, because shared query tiles take longer to sum.
+// Returns whether tails (the tokens of a query after its last full query tile) share query tiles on the tiling. Tails
+// share query tiles if the tiling allows it and if that saves enough row tiles: shared query tiles take longer to sum.
 bool SharesQueryTiles(const QueryGroupShape& group, ScoreTile tile);
 
 // Returns the number of query tiles that the group's rows take on the tiling.

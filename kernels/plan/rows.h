@@ -8,8 +8,8 @@
 
 namespace maxsim {
 
-// The number of rows in a query tile. One butterfly adds the weighted maxima of its query tokens. The number determines
-// the order of additions and thus the bits of scores, so it must never be tuned.
+// The number of rows in a query tile. One butterfly (a fixed tree of additions) adds the weighted maxima of its query
+// tokens. The number determines the order of additions and thus the bits of scores, so it must never be tuned.
 inline constexpr int32_t kQueryTileTokens = 32;
 
 // Returns the number of query tiles that a query of `num_tokens` tokens takes if it shares none.
@@ -21,8 +21,8 @@ constexpr int64_t NumQueryTiles(int64_t num_tokens) { return (num_tokens + kQuer
 // tokens add zeros.
 inline constexpr int32_t kShortQueryTokens = 8;
 
-// Returns the rows that a query takes if tails share query tiles: whole query tiles and, for a short tail, 8 or 16 rows
-// of a shared one.
+// Returns the rows that a query takes if tails (tokens after a whole query tile) share query tiles: whole query tiles
+// and, for a short tail, 8 or 16 rows of a shared one.
 constexpr int64_t PackedRows(int64_t num_tokens) {
   const int64_t rest = num_tokens % kQueryTileTokens;
   if (rest == 0) return num_tokens;

@@ -40,8 +40,8 @@ struct ScorePlan {
   int64_t num_half_tiles = 0;  // row tiles of at most kHalfTileQueryTiles query tiles; wide kernels only
   // The number of row tiles that the grid works on at the same time. The grid strides over all row tiles.
   int32_t row_tiles_at_once = 0;
-  // The number of thread blocks that share one row tile's candidates. In the Hopper kernels these are all thread blocks
-  // of the grid. In a stream kernel, StreamShares says how many of them take part.
+  // The number of thread blocks that divide the candidates of one row tile among them. In the Hopper kernels these are
+  // all thread blocks of the grid. In a stream kernel, StreamShares says how many of them take part.
   int32_t blocks_per_row_tile = 0;
 
   int32_t grid() const { return row_tiles_at_once * blocks_per_row_tile; }

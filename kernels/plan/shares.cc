@@ -12,8 +12,9 @@
 namespace maxsim {
 namespace {
 
-// Returns the number of thread blocks in a team. Returns 1 if `grid` thread blocks cannot form teams that have room for
-// their candidates. It chooses the fewest teams that leave as few thread blocks as possible without a team.
+// Returns the number of thread blocks in a team (thread blocks that share documents). Returns 1 if `grid` thread blocks
+// cannot form teams that have room for their candidates. The function chooses the fewest teams that leave as few thread
+// blocks as possible without a team.
 int32_t TeamBlocks(int64_t grid, int64_t num_row_tiles, const StreamCandidates& candidates) {
   if (candidates.regular == 0 || candidates.total == 0 || candidates.total > kMaxTeamCandidates) return 1;
   // A team may have candidates of two row tiles, but a work unit has candidates of one only. With this many candidates,
@@ -80,8 +81,8 @@ StreamShares PlanStreamShares(const ScorePlan& plan, const StreamCandidates& can
     return shares;
   }
   shares.blocks = static_cast<int32_t>(grid);
-  // If query rows lie in shared memory, a thread block must empty its ring when it goes on to another row tile. Then
-  // no candidates are left to be claimed, unless documents are unequal.
+  // If query rows lie in shared memory, a thread block must empty its pipeline when it goes on to another row tile
+  // (other query rows). Then no candidates are left to be claimed, unless documents are unequal.
   const bool changes = plan.num_row_tiles > 1 && plan.row_bytes > kStreamRegisterRowBytes;
   int64_t open_bytes = small || changes ? 0 : std::clamp(kOpenBytes, share_bytes / 16, share_bytes / 4);
   const bool unequal = IsUnequal(plan, candidates, grid);
