@@ -59,12 +59,12 @@ class MemorySource {
 // A ragged set of documents in host memory: document n owns rows offsets[n] .. offsets[n + 1] - 1 of `tokens`.
 struct DocumentsView {
   ScalarType type = ScalarType::kF16;
-  int32_t dim = 0;                       // columns, kMinDim .. kMaxDim
-  int64_t num_documents = 0;             // 0 .. kMaxShardDocuments
-  const void* tokens = nullptr;          // [offsets[num_documents]] rows of RowBytes(type, dim), packed, 2-byte aligned
-                                         // at least; values finite and at most kMaxAbsValue in magnitude, int8 elements
-                                         // within +-kMaxInt8, centroid numbers below codebook.num_centroids (backends
-                                         // do not check values)
+  int32_t dim = 0;            // columns, kMinDim .. kMaxDim
+  int64_t num_documents = 0;  // 0 .. kMaxShardDocuments
+  // [offsets[num_documents]] rows of RowBytes(type, dim) bytes, packed, aligned to at least 2 bytes. Values must be
+  // finite and at most kMaxAbsValue in magnitude, int8 elements within +-kMaxInt8, and centroid numbers below
+  // codebook.num_centroids. Backends do not check values.
+  const void* tokens = nullptr;
   const int64_t* offsets = nullptr;      // [num_documents + 1], offsets[0] == 0, strictly increasing
   const float* scales = nullptr;         // kI8: [num_documents], finite, 0 or more; other types: null
   uint64_t rotation_seed = 0;            // kI8: seed of the rotation that came before quantising the rows

@@ -18,7 +18,8 @@ struct DeviceLimits {
   bool hopper = false;  // whether the compute capability is 9.0
   // Whether the documents of the call have tensor maps, which the wide and deep tilings need.
   bool tensor_maps = true;
-  // The tilings that may be chosen, as bits 1 << ScoreTile. Tests and measurements restrict them.
+  // The tilings (kernels with tile sizes) that may be chosen, as bits 1 << ScoreTile. Tests and measurements restrict
+  // the choice.
   uint32_t tiles = ~uint32_t{0};
 
   constexpr bool Allows(ScoreTile tile) const { return (tiles >> static_cast<uint32_t>(tile) & 1) != 0; }

@@ -51,8 +51,8 @@ inline constexpr int32_t kDeepTokens = 192;
 // warpgroups hold all of its rows, and take documents in turn.
 inline constexpr int32_t kHalfTileQueryTiles = 4;
 
-// The constants of a tiling. Both the plan and the kernels read them. Tilings for Hopper use only rows, tokens and
-// min_blocks.
+// The constants of a tiling (a kernel with its tile sizes). Both the plan and the kernels use these constants. Tilings
+// for Hopper use only rows, tokens and min_blocks.
 struct TileTraits {
   int32_t rows;          // of a row tile
   int32_t tokens;        // of a token tile

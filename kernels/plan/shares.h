@@ -16,15 +16,15 @@ inline constexpr double kMaxSpreadMeans = 16;
 // dominate the result. `offsets` [num_documents + 1] is that of DocumentsView.
 int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents);
 
-// The shares of a stream kernel's thread blocks. Candidates are numbered across row tiles: first the pass's candidates
-// of the first row tile, in order, then those of the second, and so on. Every thread block is assigned consecutive
-// candidates before the kernel begins, and the first thread blocks get one more than the others. Thread blocks claim
-// the remaining candidates while they run, in coarse claims first and in fine claims at the end.
+// The shares of a stream kernel's thread blocks. Candidates are numbered across row tiles (32 query rows each): first
+// the pass's candidates of the first row tile, in order, then those of the second, and so on. Every thread block is
+// assigned consecutive candidates before the kernel begins, and the first thread blocks get one more than the others.
+// Thread blocks claim the remaining candidates while they run, in coarse claims first and in fine claims at the end.
 //
-// Alternatively, thread blocks form *teams*. Each team is assigned consecutive candidates, and few enough that it looks
-// up all their lengths before it begins. It cuts their tokens into equal parts, one per thread block. If a document is
-// cut, several thread blocks have maxima of it, and they combine these in device memory. With teams, all candidates are
-// assigned and none is claimed.
+// Alternatively, thread blocks form *teams*. Each team is assigned consecutive candidates, so few that it looks up all
+// their lengths before it begins. The team cuts the tokens of its documents into equal parts, one per thread block. If
+// a document is cut, several thread blocks have maxima of the document, and combine these in device memory. With teams,
+// all candidates are assigned and none is claimed.
 struct StreamShares {
   int64_t total = 0;        // candidates of all row tiles
   int64_t assigned = 0;     // candidates that are assigned; the others are claimed

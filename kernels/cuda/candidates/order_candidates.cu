@@ -1,4 +1,5 @@
-// Orders the candidates of each list by the length of their documents, longest first, and cuts them into units.
+// Orders the candidates of each list by the length of their documents, longest first, and cuts the order into work
+// units (up to 32 candidates each).
 //
 // One thread block orders a list. It sorts the candidates by counting them into bins of similar lengths (sixteen bins
 // per octave). Then it computes a prefix sum over the ordered lengths and cuts it at the multiples of `unit_octets`:

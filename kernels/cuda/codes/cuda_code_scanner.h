@@ -32,7 +32,7 @@ class CudaCodeScanner {
   enum class Kernels : uint8_t { kFastest, kPortable };
 
   // `device` must outlive this object. A call with more than `max_scores` scores (queries times candidates) takes
-  // several passes. A single query may have more.
+  // several passes. A single query always takes one pass, even if it has more scores.
   static absl::StatusOr<CudaCodeScanner> Create(Device& device, int64_t max_scores = kMaxPassScores,
                                                 Kernels kernels = Kernels::kFastest);
 
@@ -78,7 +78,8 @@ class CudaCodeScanner {
   };
 
   absl::Status ScanOnDevice(absl::Span<const Call> calls);
-  // Returns the passes of all calls, still without input, and clears the results of queries without candidates.
+  // Divides the queries of all calls into passes, and returns these without their input. Clears the results of queries
+  // without candidates.
   std::vector<Pass> PassesOf(absl::Span<const Call> calls) const;
   absl::Status Enqueue(Pass& pass, PassEvents& events);
   absl::Status AddTimes(const PassEvents& events);

@@ -9,7 +9,8 @@
 
 namespace maxsim::cuda {
 
-// The most scores (queries times candidates) of one pass over an object's codes: 2 GiB. A single query may have more.
+// The most scores (queries times candidates) of one pass over an object's codes: 2 GiB. A single query always takes one
+// pass, even if it has more scores.
 inline constexpr int64_t kMaxPassScores = int64_t{1} << 29;
 
 // Does what Backend::ScanBytesNeeded says, for passes of at most kMaxPassScores. `num_documents` may come from a

@@ -20,8 +20,8 @@
 namespace maxsim::cuda {
 
 // The arrays are those of CudaDocuments. They never move, and a byte is never written again after it was appended, so
-// snapshots are CudaDocuments in borrowed memory. An append does not disturb running kernels: they read nothing past
-// the last document of their snapshot, because the snapshot's tensor maps end with its last token.
+// snapshots are CudaDocuments in borrowed memory. An append does not disturb running kernels: kernels read only rows of
+// their snapshot's documents, and the snapshot's tensor maps end with its last token.
 //
 // Copies go through CUDA streams of their own, from and to pinned memory that is allocated at the start: an append
 // (AppendCopier) or ReadRows waits for its own copies, and no executor waits for either.

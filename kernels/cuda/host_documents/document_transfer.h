@@ -74,7 +74,8 @@ class DocumentTransfer {
   // after all kernels that read the batch have been launched on `consumer`.
   absl::Status Release(cudaStream_t consumer);
 
-  // Returns how much was copied, and how many documents the cache had, since the last call of TakeCounts.
+  // Returns the bytes copied, and how many listed documents were and were not in the cache, since the last call of
+  // TakeCounts.
   TransferCounts TakeCounts() { return std::exchange(counts_, {}); }
 
   // Waits for everything that was started, and empties the cache. Must be called after an error, before the

@@ -39,8 +39,8 @@ class HostDocumentCalls {
   absl::Status Align(const CallContext& context, const Alignment& alignment, const HostDocuments& documents,
                      const Query& query, absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches);
 
-  // Returns the bytes copied over the link, and how many listed documents the cache had, since the last call of
-  // TakeCounts.
+  // Returns the bytes copied over the link, and how many listed documents were and were not in the cache, since the
+  // last call of TakeCounts.
   TransferCounts TakeCounts() { return transfer_->TakeCounts(); }
 
  private:

@@ -52,7 +52,8 @@ class AppendCopier {
   absl::Status Copy(absl::Span<const Piece> pieces);
 
  private:
-  // Start the copies. CopySmall is for pieces that together fit in small_staging_, CopyLarge for all others.
+  // The two functions start the copies. CopySmall is for pieces that together fit in small_staging_, CopyLarge for all
+  // others.
   absl::Status CopySmall(absl::Span<const Piece> pieces);
   absl::Status CopyLarge(absl::Span<const Piece> pieces);
 

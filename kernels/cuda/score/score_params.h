@@ -46,8 +46,8 @@ struct DeviceMatch {
   float similarity;
 };
 
-// The parameters of a pass that every scoring kernel gets. Each kernel has its own parameter struct that begins with
-// these: see the params.h of its folder.
+// The parameters of one launch that every scoring kernel gets. Each kernel has its own parameter struct that begins
+// with these: see the params.h of its folder.
 struct ScoreParams {
   const uint8_t* tokens;      // [offsets[num_documents], row_bytes] packed rows of the documents
   const int64_t* offsets;     // [num_documents + 1] in rows

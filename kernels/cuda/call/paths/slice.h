@@ -12,7 +12,7 @@
 
 namespace maxsim::cuda {
 
-// The choices that a slice's plan may use. The choices depend on the slice's documents and path.
+// Says whether a slice's plan may use tensor maps and may join lists. That depends on the slice's documents and path.
 struct SliceOptions {
   bool tensor_maps = false;  // whether there are tensor maps of the documents (CudaDocuments::maps)
   bool join = false;         // whether candidate lists may be joined

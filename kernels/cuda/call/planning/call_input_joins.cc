@@ -1,4 +1,5 @@
-// Joins candidate lists of a call: chooses the lists, and replaces their query groups.
+// Joins candidate lists of a call: chooses the lists, and replaces their query groups (queries with the same
+// candidates) by one group.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -17,7 +17,8 @@ using std::chrono::microseconds;
 constexpr int kClassesOfOctave = 4;
 constexpr int kClasses = 64 * kClassesOfOctave;
 
-// How long a thread polls for a call's results after the time that similar calls have taken.
+// How long a thread polls for a call's results after it has slept. A thread that does not sleep polls for kLeastSleep
+// longer.
 constexpr Duration kPollBeyondSleep = microseconds(8);
 // Polling begins about this long before the end of the call.
 constexpr Duration kMargin = microseconds(4);

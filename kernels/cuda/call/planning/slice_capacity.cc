@@ -17,8 +17,8 @@ namespace {
 constexpr int64_t kMaxSliceQueries = 256;
 // Maximum number of results of a slice: 64 queries with kMaxTopK results each, 5 MB.
 constexpr int64_t kMaxSliceResults = 64 * int64_t{kMaxTopK};
-// A slice has room for this many bytes of queries: for fewer if its rows can never take that many, and for more if a
-// single query needs more.
+// A slice usually has room for this many bytes of queries. It has room for fewer bytes if all its rows together take
+// less, and for more if a single query needs more.
 constexpr int64_t kMinSliceQueryBytes = int64_t{16} << 20;
 
 }  // namespace

@@ -42,9 +42,9 @@ struct Workspace {
 
   const SliceCapacity capacity;
 
-  // These keep state from call to call. The input keeps its vectors' memory, and the plan of the last slice, which
-  // CudaExecutor::StartAgain launches once more. The wait has learned how long calls take. The repeated launch counts
-  // identical launches, and owns the CUDA graph that replaces them.
+  // These three members keep state from call to call. The input keeps its vectors' memory, and the plan of the last
+  // slice, which CudaExecutor::StartAgain launches once more. The wait has learned how long calls take. The repeated
+  // launch counts identical launches, and owns the CUDA graph that replaces them.
   CallInput input;
   CallWait call_wait;
   RepeatedLaunch repeated_launch;
