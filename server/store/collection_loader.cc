@@ -49,7 +49,7 @@ void LogPlan(const LoadRequest& request, const collection::Manifest& manifest, c
                   FormatMemoryPlan(devices, manifest, plan, kLoggedShards));
 }
 
-// If kAuto chose tier disk for some shards and an operator might have expected a faster one, logs a warning.
+// Logs a warning if residency kAuto has put some shards in the tier disk.
 void WarnOfSlowTiers(const LoadRequest& request, const MemoryPlan& plan) {
   const auto on_disk =
       std::count_if(plan.placement.shards.begin(), plan.placement.shards.end(),
@@ -71,8 +71,8 @@ struct Reserved {
   std::unique_ptr<FileLedger::Reservation> files;
 };
 
-// Checks that each file exists and has the size for which memory was reserved. Otherwise a load could fail only after
-// it has read other files for hours.
+// Checks that each file exists and has the size for which memory was reserved. So a missing or damaged file ends the
+// load now, and not after other files were read for hours.
 absl::Status CheckSizes(const LoadRequest& request, const collection::Manifest& manifest, int code_planes) {
   for (const collection::ShardEntry& entry : manifest.shards) {
     if (absl::Status status = StopStatus(request.stop); !status.ok()) return status;
@@ -98,7 +98,7 @@ absl::Status CheckSizes(const LoadRequest& request, const collection::Manifest& 
 absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const collection::Manifest& manifest, DeviceSet* devices,
                                  const StoreOptions& options, MemoryLedger* ledger, FileLedger* files) {
   const std::string purpose = Purpose(request, manifest);
-  // Another load may take the memory between planning and reserving. In this case kAuto plans again.
+  // Another load may reserve the memory after this load has planned with it. In this case kAuto plans again.
   constexpr int kMaxAttempts = 3;
   for (int attempt = 1;; ++attempt) {
     absl::StatusOr<MemoryPlan> plan =
@@ -150,8 +150,8 @@ std::vector<const Part*> SharedParts(const LoadRequest& request, const collectio
   return shared;
 }
 
-// The shards that must be loaded, because the served generation has no Part that can be reused for them (SharedParts).
-// On several devices, they are replicated exactly if the reused parts are; if no part is reused, the request decides.
+// The shards that must be loaded, because the served generation has no part that can be reused for them (SharedParts).
+// With several devices, these shards are replicated if the reused parts are. If no part is reused, the request decides.
 struct Remainder {
   collection::Manifest manifest;  // only the shards for which no part is shared
   LoadRequest request;
@@ -199,9 +199,9 @@ std::vector<Part> Merge(const std::vector<const Part*>& shared, std::vector<Part
   return parts;
 }
 
-// In a partition, returns DATA_LOSS unless the documents' positions ascend from shard to shard. (Within a shard they
-// always ascend.) Documents with equal scores are ordered by position, and scoring orders them by ordinal. So both
-// orders must agree.
+// In a partition, returns DATA_LOSS unless the documents' positions in the whole collection ascend from shard to shard.
+// (Within a shard they always ascend.) Documents with equal scores must be ordered by position, but scoring orders them
+// by ordinal. So both orders must agree.
 absl::Status CheckPositions(const std::vector<Part>& parts) {
   for (size_t idx = 1; idx < parts.size(); ++idx) {
     const collection::Shard& before = *parts[idx - 1].shard;

@@ -27,7 +27,8 @@ struct LoadRequest {
   Residency residency = Residency::kAuto;
   Replication replication = Replication::kAuto;
   const Collection* served = nullptr;  // the collection that a reload replaces; null for a first load
-  // Reuses a part of `served` if the manifest has the same shard, the part is undamaged, and its devices answer.
+  // Whether to reuse a part of `served` if the manifest has the same shard, the part is undamaged, and its devices
+  // answer.
   bool share_parts = false;
   std::shared_ptr<FilterCache> filter_cache = {};  // may be null
   collection::Tombstones tombstones;               // of the manifest's shards, or empty
@@ -36,8 +37,8 @@ struct LoadRequest {
 
 // Loads the generation of `manifest`, which must have been read from request.folder. Reserves memory, descriptors and
 // mappings, and checks the size of every shard, before it reads the first one. options.load_threads threads open the
-// shards and pass them to the backends. The first error ends the load, with one exception: if a device is lost and the
-// server goes on with the others (OnDeviceLoss::kDegrade), the load starts again on these. Blocks.
+// shards and pass them to the backends. The first error ends the load, with one exception: if a device is lost and
+// OnDeviceLoss is kDegrade, the load starts again on the remaining devices. Blocks.
 absl::StatusOr<std::shared_ptr<const Generation>> LoadGeneration(const LoadRequest& request,
                                                                  const collection::Manifest& manifest,
                                                                  DeviceSet* devices, const StoreOptions& options,

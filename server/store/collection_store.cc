@@ -37,8 +37,8 @@ CollectionStore::CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* de
           MemoryBudget{options_.host_budget_bytes, options_.host_reserve_bytes}, options_.free_host_bytes)),
       files_(std::make_unique<FileLedger>()) {}
 
-// Without StopLive, a publishing thread could hold the last reference to an entry, and would then destroy the
-// collection to which it is writing.
+// Without StopLive, a thread of a live collection that publishes a snapshot could hold the last reference to the entry,
+// and would then destroy the collection to which it belongs.
 CollectionStore::~CollectionStore() { StopLive(); }
 
 void CollectionStore::StopLive() {

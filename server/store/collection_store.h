@@ -36,13 +36,13 @@ struct LoadRequest;
 inline constexpr uint64_t kFilterCacheShare = 8;
 
 struct StoreOptions {
-  // The limit for the bytes of all collections in the memory of each device (GPU memory, or host memory with the CPU
-  // backend). A load never takes more than is free. 0 sets no limit: a load may take all free memory except the
-  // reserve.
+  // The limit, for each device, of the bytes that all collections together take there (GPU memory, or host memory with
+  // the CPU backend). A load never takes more than is free. 0 sets no limit: a load may take all free memory except
+  // memory_reserve_bytes.
   size_t memory_budget_bytes = 0;
   size_t memory_reserve_bytes = size_t{512} << 20;  // left free for workspaces if there is no budget
-  // The budget and the reserve of the pinned host memory of collections on GPUs. Ids, offsets and payloads also take
-  // memory from this reserve.
+  // The limit (0 for none) and the reserve of pinned host memory for all collections, on servers with GPUs. The reserve
+  // must also leave room for ids, offsets and payloads.
   size_t host_budget_bytes = 0;
   size_t host_reserve_bytes = size_t{2} << 30;
   std::function<uint64_t()> free_host_bytes = nullptr;  // thread-safe; null for no bound
@@ -50,18 +50,18 @@ struct StoreOptions {
   uint64_t replicate_below_bytes = 0;
   bool verify_checksums = true;  // hash every shard while loading; NaN and Infinity are always rejected
   int load_threads = 4;          // shards read at the same time
-  // The size of the cache of filters, which all collections with fields share; 0 for no cache. Its memory is reserved
-  // while such a collection is loaded, from the budget of the first device (CPU backend) or of pinned host memory. If a
-  // budget is configured, the cache takes at most an eighth of it (kFilterCacheShare). Collections without fields share
-  // another cache of this size, whose memory is reserved when it is used first, by a request with an in_slots. If there
-  // is none, it stays empty.
+  // The size of the cache of filters, which all collections with fields share; 0 for no cache. Its memory comes from
+  // the budget of the first device (CPU backend) or of pinned host memory, and is reserved as long as a collection with
+  // fields is loaded. If a budget is configured, the cache takes at most an eighth of it (kFilterCacheShare).
+  // Collections without fields share a second cache of this size. Its memory is reserved by the first request with an
+  // in_slots; while no memory is free, that cache stays empty.
   uint64_t filter_cache_bytes = uint64_t{64} << 20;
   int max_code_planes = 4;  // the most planes of codes to load: 0, 1, 2 or 4
   // The largest dimension of a collection. Set it to ExecutorOptions::max_dim of the engine: the load of a collection
   // that the engine cannot score then fails.
   int32_t max_dim = kMaxDim;
-  // If set, a collection is loaded only if it has exactly these slots (cluster.partition), unless its LoadSpec allows
-  // others. nullopt allows any slots.
+  // If set, a collection is loaded only if it has exactly these slots (cluster.partition) or if LoadSpec::any_slots is
+  // set. nullopt allows any slots.
   std::optional<collection::SlotRange> partition = {};
 };
 
@@ -125,10 +125,10 @@ class CollectionStore {
   ~CollectionStore();
 
   // Reads the manifest, plans the memory, loads every shard, and then makes the collection visible. Logs the plan.
-  // Errors are INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension, residency or
-  // partition that this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed
-  // load leaves a kFailed entry in List; a new Load of that name replaces it. A folder with a log is a live collection.
-  // Returns FAILED_PRECONDITION if the log is open elsewhere.
+  // Errors are INVALID_ARGUMENT (invalid name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension, residency
+  // or partition that this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A
+  // failed load leaves a kFailed entry in List; a new Load of that name replaces it. A folder with a log is a live
+  // collection. Returns FAILED_PRECONDITION if the log is open elsewhere.
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const LoadSpec& spec, const StopSignal* stop);
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
                                                          Residency residency,
@@ -136,18 +136,18 @@ class CollectionStore {
                                                          const std::string& root = "", const StopSignal* stop = nullptr,
                                                          bool live = false);
 
-  // Loads the published generation of a loaded (or failed) collection and swaps it in. The memory must hold both
-  // generations until the swap. On an error the old one stays. If the published generation is already served, sets
-  // `changed` (may be null) to false and loads nothing, with two exceptions: it loads the generation if a served file
-  // was changed (Collection::Check) or if a part is on a lost device. In the latter case the collection moves to the
-  // remaining devices.
+  // Loads the published generation of a loaded (or failed) collection and serves it instead of the old one. The memory
+  // must hold both generations until the swap. On an error the old one stays. If the published generation is already
+  // served, sets `changed` (may be null) to false and loads nothing, with two exceptions: it loads the generation if a
+  // served file was changed (Collection::Check) or if a part is on a lost device. In the latter case the collection
+  // moves to the remaining devices.
   absl::StatusOr<std::shared_ptr<const Collection>> Reload(const std::string& name, bool* changed,
                                                            const StopSignal* stop = nullptr);
 
   // Loads a live collection from another folder, and serves it instead of the collection that has its name now. If no
   // collection has the name, serves it under the name. Until `prepare` has returned OK, the collection is not in List,
   // and the earlier one is served unchanged. The memory must hold both until the swap. `prepare` gets the loaded
-  // collection, which already follows its stream, and is called without a lock. Errors are those of Load,
+  // collection, which already applies the writes of its stream, and is called without a lock. Errors are those of Load,
   // FAILED_PRECONDITION if the folder has no live collection, and those of `prepare`; after an error nothing has
   // changed, and the folder is closed.
   //
@@ -158,10 +158,10 @@ class CollectionStore {
   absl::StatusOr<std::shared_ptr<const Collection>> Replace(const LoadSpec& spec, const Prepare& prepare,
                                                             const StopSignal* stop);
 
-  // Shows in List, with the state kLoading, a collection that the server does not have yet. `reason` says what it waits
-  // for. Find returns UNAVAILABLE with the reason, and Reload does the same. If the collection is shown already,
-  // replaces the reason. Does nothing if the name is that of a collection that was loaded, or is loading. Load, Replace
-  // and Unload treat the name as if it were unknown, except that Unload returns OK.
+  // Shows in List, with the state kLoading, a collection that the server does not have yet. `reason` says what the
+  // server waits for. Find and Reload return UNAVAILABLE with the reason. If the collection is shown already, replaces
+  // the reason. Does nothing if the name is that of a collection that was loaded, or is loading. Load, Replace and
+  // Unload treat the name as if it were unknown, except that Unload returns OK.
   void Await(const std::string& name, const std::string& reason);
   // Removes the entry that Await made, unless a collection was loaded under this name since.
   void StopAwaiting(const std::string& name);
@@ -220,8 +220,8 @@ class CollectionStore {
   absl::StatusOr<std::shared_ptr<LiveDocuments>> LiveOf(const std::shared_ptr<Entry>& entry, const Folder& folder,
                                                         const std::string& root, const collection::Manifest& manifest);
 
-  // Returns the cache of filters for a collection with this manifest, or null if there is to be none. If no collection
-  // uses the cache yet, makes it. If the collection has fields, reserves the cache's memory.
+  // Returns the cache of filters for a collection with this manifest, or null if filter_cache_bytes is 0. Makes the
+  // cache if no collection uses it yet; if the collection has fields, this reserves the cache's memory.
   absl::StatusOr<std::shared_ptr<FilterCache>> FilterCacheFor(const collection::Manifest& manifest);
 
   CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* devices, StoreOptions options);
@@ -234,7 +234,7 @@ class CollectionStore {
   OpenLive open_live_;
   StopSignal stop_loads_;
   Mutex filter_cache_mutex_;
-  // The generations of collections with fields own the first one, those of other collections the second one.
+  // The generations of collections with fields own filter_cache_, those of other collections own slot_filter_cache_.
   std::weak_ptr<FilterCache> filter_cache_ ABSL_GUARDED_BY(filter_cache_mutex_);
   std::weak_ptr<FilterCache> slot_filter_cache_ ABSL_GUARDED_BY(filter_cache_mutex_);
   // Also guards the members of the entries, except for their names.

@@ -14,7 +14,7 @@ namespace maxsim::store {
 struct CollectionStore::Entry {
   explicit Entry(std::string collection_name) : name(std::move(collection_name)) {}
 
-  // Takes over what the spec says, for a load that begins. The name must be the entry's.
+  // Copies `spec` when a load begins. Its name must be the entry's.
   void Begin(const LoadSpec& spec) {
     path = spec.path;
     root = spec.root;
@@ -45,8 +45,7 @@ struct CollectionStore::Entry {
   bool removed = false;                 // no longer in entries_
 };
 
-// The exclusive right to load, reload or unload an entry. A load, reload or unload holds it until it ends. Find and
-// List do not wait for it.
+// The lock of one entry, which a load, reload or unload holds until it ends. Find and List do not wait for this lock.
 class CollectionStore::EntryLock {
  public:
   explicit EntryLock(CollectionStore* store) : store_(store) {}
@@ -54,7 +53,7 @@ class CollectionStore::EntryLock {
   EntryLock(const EntryLock&) = delete;
   EntryLock& operator=(const EntryLock&) = delete;
 
-  // Takes over an entry. The caller has set its `busy` for this lock.
+  // Takes over an entry whose `busy` the caller has set.
   void Begin(std::shared_ptr<Entry> entry) { entry_ = std::move(entry); }
   // Unlocks the entry. The store's mutex must not be held.
   void End() {

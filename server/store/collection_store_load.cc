@@ -30,8 +30,8 @@ namespace {
 
 constexpr std::string_view kFilterCachePurpose = "the cache of filters (memory.filter_cache)";
 
-// Returns whether the manifest is that of the served generation. The first manifest of a live collection may have got
-// its log_sequence after the generation was loaded (LiveDocuments::Serve). This difference is ignored.
+// Returns whether the manifest is that of the served generation. Ignores one difference: a live collection's first
+// manifest may get its log_sequence after the generation was loaded (LiveDocuments::Serve).
 bool IsServed(const collection::Manifest& published, const Collection& served) {
   collection::Manifest manifest = served.manifest();
   if (served.is_live() && !manifest.log_sequence.has_value() && published.log_sequence == uint64_t{0}) {
@@ -56,8 +56,8 @@ absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, cons
   return manifest;
 }
 
-// The server writes to the log. So if the server has a root, the log must not be a link, because a link may lead to a
-// file outside the root.
+// Returns PERMISSION_DENIED if `root` is set and the log folder is a symbolic link. The server writes to the log, and a
+// link may lead outside the root.
 absl::Status CheckLogFolder(const std::string& folder, const std::string& root) {
   const std::filesystem::path log = std::filesystem::path(folder) / collection::kLogFolderName;
   std::error_code error;
@@ -162,7 +162,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   std::shared_ptr<LiveDocuments> closed;       // log of a collection that failed to load; also freed outside the lock
   const MutexLock lock(&mutex_);
   if (loaded.ok()) {
-    // A live collection has already published its snapshot, and perhaps later ones, so its entry is not replaced.
+    // A live collection has already put its snapshot, or a later one, in entry->collection, which must stay there.
     if (entry->live == nullptr) replaced = std::exchange(entry->collection, *loaded);
     entry->state = CollectionStatus::State::kReady;
     entry->error.clear();
@@ -230,8 +230,8 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadPublished
     const MutexLock lock(&mutex_);
     entry->live = *live;
   }
-  // The callback has a weak reference, so that the collection does not keep its entry alive. If a snapshot is
-  // published after the entry was destroyed, it is dropped.
+  // The callback has a weak reference, so that the collection does not keep its entry alive. A snapshot that is
+  // published after the entry was destroyed is dropped.
   const auto publish = [this, weak = std::weak_ptr<Entry>(entry)](std::shared_ptr<const Collection> snapshot) {
     const std::shared_ptr<Entry> known = weak.lock();
     if (known == nullptr) return;

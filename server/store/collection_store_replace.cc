@@ -16,14 +16,14 @@
 namespace maxsim::store {
 namespace {
 
-// How long a swap waits until the new collection has applied the last write of the earlier one. Both follow the same
-// stream, and the new one had caught up before, so this usually takes milliseconds. If the stream's server is lost in
-// this moment, the swap happens nevertheless, because the earlier collection takes no writes any more.
+// The longest time that a swap waits for the new collection to apply the last write of the earlier one. Both apply the
+// writes of the same stream, and the new one had caught up before, so this usually takes milliseconds. If the time runs
+// out because the stream's server is lost, the swap still happens: the earlier collection takes no writes any more.
 constexpr absl::Duration kMaxSwapWait = absl::Seconds(10);
 constexpr std::chrono::milliseconds kSwapPoll{1};
 
-// How long the log of the earlier collection stays open for reads that began before the swap. They take milliseconds; a
-// snapshot that is being sent keeps the object for longer, and does not need the log any more.
+// The longest time that the log of the earlier collection stays open for reads that began before the swap. Such reads
+// take milliseconds. A snapshot that is being sent takes longer, but no longer needs the log.
 constexpr absl::Duration kMaxReadWait = absl::Seconds(2);
 
 // Waits until `live` has applied the writes up to `sequence`, for at most kMaxSwapWait, or until `stop` is stopped.
@@ -75,8 +75,8 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Replace(const
   return entry->collection;
 }
 
-// Puts the entry in place of the one that has its name. Cannot fail, and is not stopped: `prepare` may have recorded
-// that the new collection is the one to serve.
+// Puts `entry` in the place of the entry with the same name. Cannot fail, and no stop signal ends it: `prepare` may
+// already have recorded that the new collection is the one to serve.
 void CollectionStore::Swap(const std::shared_ptr<Entry>& entry, const std::shared_ptr<LiveDocuments>& live) {
   while (true) {
     std::shared_ptr<Entry> earlier;
@@ -97,8 +97,8 @@ void CollectionStore::Swap(const std::shared_ptr<Entry>& entry, const std::share
     uint64_t last_sequence = 0;
     bool replaces_a_collection = false;
     if (closed != nullptr) {
-      // A client that has the answer to its write must find the write in later reads, so the new collection must have
-      // all writes that the earlier one has answered.
+      // A client whose write was answered must find the write in later reads. So the new collection must have all
+      // writes that the earlier one has answered.
       closed->EndWrites();
       last_sequence = closed->state().sequence;
       WaitForSequence(*live, last_sequence, stop_loads_);

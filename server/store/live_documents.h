@@ -1,5 +1,5 @@
-// The interface through which the store and the services use a live collection: it writes to the log, and applies the
-// writes. The implementation is in server/live/.
+// The interface of a live collection for the store and the services: it appends writes to a log and applies them to the
+// served collection. The implementation is in server/live/.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ namespace maxsim::store {
 class Collection;
 class Generation;
 
-// One document to be written or deleted. It is validated and converted: the id has the collection's id type, and the
-// rows are finite and have the collection's dimension and storage type.
+// One document to be written or deleted. The caller has validated and converted it: the id has the collection's id
+// type, and the token vectors are finite and have the collection's dimension and storage type.
 struct Write {
   collection::LogRecord::Kind kind = collection::LogRecord::Kind::kUpsert;
   std::string string_id;
@@ -69,8 +69,8 @@ struct WriteCaller {
 struct StreamState {
   bool connected = false;      // messages of the stream arrive
   uint64_t last_sequence = 0;  // sequence of the stream's last message, as far as it is known
-  // Share of the stream's limits that is left before it drops a message that the collection has not applied: 1 if there
-  // is no such message, or no limit; 0 if the message is gone.
+  // How close the stream is to dropping a message that the collection has not applied, as the share of the stream's
+  // limits that is left: 1 if all messages are applied or the stream has no limits, 0 if a message is already gone.
   double retention_margin = 1;
   // The stream that the collection follows. Unset until the collection has followed a stream for the first time.
   std::optional<collection::LogStream> identity = {};
@@ -90,7 +90,8 @@ struct LiveState {
   absl::Status compaction;  // why the last compaction in the background failed, or OK
   bool is_compacting = false;
   std::optional<StreamState> stream;  // only if a stream orders the collection's writes
-  // The collection's layout, which it may have only if a stream orders its writes; null if it has none.
+  // The collection's layout (which group of servers owns which slots), or null. Only a collection with a stream may
+  // have one.
   std::shared_ptr<const collection::SlotLayout> layout;
 
   // Returns how many messages of the stream are not applied yet.
@@ -116,8 +117,8 @@ class LiveDocuments {
   // written; UNAVAILABLE if the log cannot be written or the collection is being unloaded.
   virtual void Submit(std::vector<Write> writes, const WriteCaller& caller, Done done) = 0;
 
-  // Compacts all writes that have been applied, and serves the result. Sets `changed` to false if there was nothing to
-  // do. If a compaction is already running, waits for it first. Blocks.
+  // Compacts all applied writes (writes them to a new generation of files) and serves the new generation. Sets
+  // `changed` to false if there were none. If a compaction is already running, waits for it first. Blocks.
   virtual absl::Status Compact(const StopSignal* stop, bool* changed) = 0;
 
   // Copies the current state of the collection to a new folder, and returns the last sequence in the copy. Blocks.
@@ -125,11 +126,11 @@ class LiveDocuments {
 
   virtual LiveState state() const = 0;
 
-  // Sets the layout of the collection for all its servers, if its revision is still `expected_revision` (0: if it has
-  // none). `owners` must be valid (collection::CheckSlotOwners). Returns the new layout, which state() shows moments
-  // later. Blocks for the time limits of some calls. Returns FAILED_PRECONDITION if no stream orders the collection's
-  // writes, ABORTED about the field "expected_revision" if the layout has another revision, or UNAVAILABLE if the
-  // stream's servers do not answer.
+  // Sets the layout (which group owns which slots) for all servers of the collection, if the layout's revision is still
+  // `expected_revision` (0: if there is no layout). `owners` must be valid (collection::CheckSlotOwners). Returns the
+  // new layout, which state() shows moments later. Blocks, at most for the time limits of a few calls. Returns
+  // FAILED_PRECONDITION if no stream orders the collection's writes, ABORTED about the field "expected_revision" if the
+  // layout has another revision, or UNAVAILABLE if the stream's servers do not answer.
   virtual absl::StatusOr<collection::SlotLayout> SetLayout(const std::vector<collection::SlotOwner>& owners,
                                                            uint64_t expected_revision) {
     return absl::FailedPreconditionError("no stream orders its writes (live.log), so it has no layout");
@@ -141,9 +142,9 @@ class LiveDocuments {
   virtual absl::StatusOr<uint64_t> VersionOf(std::string_view id) const = 0;
   virtual absl::StatusOr<uint64_t> VersionOf(int64_t id) const = 0;
 
-  // Calls `visit` for each write in the log after `sequence`, including writes that no snapshot has yet. (VersionOf may
-  // have returned the version of such a write.) Visits none if no id ever had a version. Returns DATA_LOSS if writes
-  // after `sequence` were dropped because a generation holds them.
+  // Calls `visit` for each write in the log after `sequence`, including writes that no snapshot has yet. Visits none if
+  // clients never gave a version. Returns DATA_LOSS if writes after `sequence` were dropped because a generation holds
+  // them.
   virtual absl::Status ReadBehind(uint64_t sequence, const collection::CollectionLog::Visitor& visit) const = 0;
   // Returns the version of a write, or DATA_LOSS if the log dropped the write because a generation holds it.
   virtual absl::StatusOr<uint64_t> VersionOfWrite(uint64_t sequence) const = 0;
@@ -155,9 +156,9 @@ class LiveDocuments {
   virtual absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const = 0;
 
   // Serves `generation`: applies the log's writes after its log_sequence, and passes the result and every later
-  // snapshot to `publish`. While it calls `publish`, this object holds no lock that Find could wait for. Requests on
-  // the previous generation finish on it. Returns RESOURCE_EXHAUSTED if there is no memory for segments; in this case
-  // nothing has changed.
+  // snapshot to `publish`. While this object calls `publish`, it holds no lock that the store's Find could wait for.
+  // Requests that began on the previous generation finish on it. Returns RESOURCE_EXHAUSTED if there is no memory for
+  // segments; in this case nothing has changed.
   using Publish = std::function<void(std::shared_ptr<const Collection>)>;
   virtual absl::Status Serve(std::shared_ptr<const Generation> generation, Publish publish, const StopSignal* stop) = 0;
 

@@ -69,7 +69,7 @@ uint64_t AllFieldIndexBytes(const collection::Manifest& manifest) {
 }
 
 // Returns how much memory the files of a shard's codes take on the CPU backend, which scans codes in place. For kHost
-// this is all of the files. For kDisk it is all but the planes and factors.
+// this is the size of the files. For kDisk it is their size without the planes and factors.
 uint64_t OwnCodeBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry, Residency tier,
                       int planes) {
   const auto bytes = static_cast<uint64_t>(std::max<int64_t>(collection::CodeFileBytes(entry, planes), 0));
@@ -78,7 +78,7 @@ uint64_t OwnCodeBytes(const collection::Manifest& manifest, const collection::Sh
   return bytes - std::min(bytes, static_cast<uint64_t>(std::max<int64_t>(entry.num_tokens, 0)) * row_bytes);
 }
 
-// Returns the numbers of planes of codes that may be loaded, in descending order; the last one is 0.
+// Returns the numbers of planes of codes (bits per value) that a load may try, in descending order. The last one is 0.
 std::vector<int> PlanesToTry(const collection::Manifest& manifest, int max_planes) {
   std::vector<int> planes;
   for (const int count : {4, 2, 1}) {
@@ -158,8 +158,8 @@ std::string FormatRows(const std::vector<Row>& rows, bool is_gpu, size_t hidden)
 }
 
 // Returns the expected seconds of a scan of all codes for one query, if all devices scan in parallel. Returns nullopt
-// if there are no codes, if there is no measurement, or if the plan covers only some of the shards, because a reload
-// keeps the others.
+// if there are no codes, if the device's speed is not known, or if the plan covers only some of the shards, because a
+// reload keeps the others.
 std::optional<double> ScanSeconds(const DeviceSet& devices, const collection::Manifest& manifest,
                                   const MemoryPlan& plan) {
   if (plan.code_planes == 0) return std::nullopt;

@@ -37,20 +37,20 @@ MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manif
 // replicas, so ShardNeed does not include it; MemoryPlan::placement.demand does.
 uint64_t FieldIndexBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry);
 
-// Returns the memory of each device that all lanes together take for scans of a shard's codes
+// Returns how much memory of each device the lanes (scoring threads) together need to scan a shard's codes
 // (DeviceSet::ScanBytesNeeded). All shards of all collections share this memory.
 uint64_t ScanNeed(const DeviceSet& devices, const collection::Manifest& manifest, const collection::ShardEntry& entry,
                   int code_planes);
 
-// Returns the sum of ShardNeed over all shards of a collection, saturating.
+// Returns the sum of ShardNeed over all shards of a collection.
 MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier,
                           int code_planes = 0);
 
 // Decides where the shards and codes of the collection go in `memory`. Codes come first, because every request reads
 // them: the plan takes the most planes that fit together with the memory for their scans, assuming that the original
-// tokens are in their slowest tier. The original tokens then get the remaining memory. Also returns a plan that does
-// not fit; fits() tells the two apart. Errors are FAILED_PRECONDITION for a residency that this backend cannot serve,
-// or a dimension beyond options.max_dim; UNAVAILABLE when all devices are lost.
+// tokens are in their slowest tier. The original tokens then get the remaining memory. May return a plan that does not
+// fit (MemoryPlan::fits). Errors are FAILED_PRECONDITION for a residency that this backend cannot serve, or a dimension
+// beyond options.max_dim; UNAVAILABLE when all devices are lost.
 absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection::Manifest& manifest,
                                       Residency residency, Replication replication, const StoreOptions& options,
                                       MemoryLedger::Memory memory);

@@ -56,8 +56,8 @@ absl::Status CheckCentroids(const collection::Shard& shard, const StopSignal* st
   return absl::OkStatus();
 }
 
-// Returns an error if a value is an infinity or NaN. No backend can score such a value: it would make every ranking
-// with its document meaningless.
+// Returns an error if a value is an infinity or NaN. No backend can score such a value: every ranking with this
+// document would be meaningless.
 absl::Status CheckValues(const collection::Shard& shard, const StopSignal* stop) {
   const DocumentsView& documents = shard.documents();
   if (IsResidual(documents.type)) return CheckCentroids(shard, stop);
@@ -93,9 +93,9 @@ MemoryDemand DemandOf(const ShardPlacement& placement, size_t num_devices) {
 }
 
 // Returns the descriptors and mappings that a loaded shard keeps. A shard that is scored from its file keeps the file
-// open, to detect writes to it. A mapped file takes three mappings: the sections before the tokens, the tokens, and
-// the sections after them. After a GPU has copied the tokens, their mapping remains reserved. A file that is read
-// whole takes one mapping.
+// open, to detect writes to it. A mapped file takes three mappings: the sections before the tokens, the tokens, and the
+// sections after them. The mapping of the tokens stays counted even after a GPU has copied the tokens. A file that is
+// read whole takes one mapping.
 FileDemand FilesOf(Residency tier, bool is_gpu) {
   const bool is_mapped = is_gpu || tier == Residency::kDisk;
   return {.descriptors = tier == Residency::kDisk ? 1 : 0, .mappings = is_mapped ? 3 : 1};

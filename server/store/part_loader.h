@@ -33,13 +33,13 @@ FileDemand FilesToLoad(const Placement& placement, int code_planes, bool is_gpu,
 // options.load_threads threads, including the calling one; fewer if the system cannot start more. Blocks. May be called
 // from several threads at a time.
 //
-// `memory` must hold placement->demand and `files` FilesToLoad, with nothing committed yet. Each part splits its share
-// off `memory` and owns it. The share and `files` are committed as each part becomes ready. Copies of a part share its
-// file and its replicas. The replicas must not outlive the backends of `devices`.
+// `memory` must be a reservation of placement->demand, and `files` one of FilesToLoad, with nothing committed yet. Each
+// part takes its share of `memory` and keeps it reserved. When a part is ready, its shares of both are committed.
+// Copies of a part share its file and its replicas. The replicas must not outlive the backends of `devices`.
 //
 // The first error ends the load and frees the parts loaded so far: an error of collection::Shard::Open or of a backend,
 // DATA_LOSS for a value that no backend can score, RESOURCE_EXHAUSTED if memory runs out, UNAVAILABLE if a device fails
-// (LoadParts then marks it as lost in `devices`), and the status of the stop signal.
+// (LoadParts then marks it as lost in `devices`), or the status of the stop signal.
 absl::StatusOr<std::vector<Part>> LoadParts(const PartLoadRequest& request, DeviceSet* devices,
                                             const StoreOptions& options, Reservation* memory,
                                             FileLedger::Reservation* files);

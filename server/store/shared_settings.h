@@ -16,7 +16,7 @@ namespace maxsim::store {
 struct SharedSettings {
   // Servers share all options except created_by and partition, which differ from server to server.
   collection::CreateOptions options;
-  // A server that learns of the collection uses these two. Servers may differ in them.
+  // A server that creates the collection from shared settings uses these two values. They may differ between servers.
   Residency residency = Residency::kAuto;
   bool replicate = false;
   // About the server that shared the settings: whether it created only a part of the collection, and its cluster.group.
@@ -35,13 +35,13 @@ class SettingsRegistry {
 
   // Shares the settings under their name. Returns whether this call has stored them: false if the same settings were
   // shared before. Blocks for at most nats.timeout and the time limits of a few calls. Returns FAILED_PRECONDITION
-  // about the first setting that differs from those that are shared already, if their value is invalid, or if NATS
-  // refuses. Returns UNAVAILABLE if NATS does not answer: the settings may then be shared, unless the error's reason is
-  // NOTHING_WRITTEN.
+  // about the first setting that differs from those that are shared already, if the shared settings are invalid, or if
+  // NATS refuses. Returns UNAVAILABLE if NATS does not answer: the settings may then be shared, unless the error's
+  // reason is NOTHING_WRITTEN.
   virtual absl::StatusOr<bool> Claim(const SharedSettings& settings) = 0;
 
   // Removes the settings shared under this name. Servers that have the collection keep it. Returns OK if there are no
-  // such settings; UNAVAILABLE if NATS does not answer; FAILED_PRECONDITION if it refuses. Blocks like Claim.
+  // such settings; UNAVAILABLE if NATS does not answer; FAILED_PRECONDITION if NATS refuses. Blocks like Claim.
   virtual absl::Status Remove(const std::string& name) = 0;
 
   // Returns whether this server may create the collection: settings are shared under this name, as far as this server
@@ -52,8 +52,8 @@ class SettingsRegistry {
   // this name, as far as it has read them. Does not block.
   virtual bool IsUnused(const std::string& name) const = 0;
 
-  // Notes that a client has unloaded the collection from this server, so that the server does not create it again until
-  // the settings are shared anew or the server restarts. Does not block.
+  // Notes that a client has unloaded the collection from this server. The server then does not create the collection
+  // again until its settings are shared anew or the server restarts. Does not block.
   virtual void NoteUnloaded(const std::string& name) = 0;
 };
 

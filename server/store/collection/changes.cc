@@ -16,7 +16,8 @@ namespace {
 
 constexpr uint64_t kNoDocument = IdIndex::kUnknown;  // the ordinal of a delete
 constexpr size_t kFirstTableSlots = 1024;
-// The number of ids that are looked up together, so that their slots are fetched at the same time (id_index.cc).
+// The number of ids that are looked up together, so that their hash-table slots are fetched from memory at the same
+// time.
 constexpr size_t kResolveBatch = 32;
 
 template <typename Id>
@@ -240,7 +241,7 @@ std::shared_ptr<const Collection> Changes::Snapshot(uint64_t sequence) {
   return std::make_shared<const Collection>(generation_, std::move(change));
 }
 
-// Lookups miss the caches. So the first loop prefetches the slots that the second loop reads.
+// Lookups miss the processor's caches, so the first loop prefetches the hash-table slots that the second loop reads.
 template <typename Id, typename Get>
 void Changes::ResolveAll(uint64_t sequence, size_t count, Get get, absl::Span<uint64_t> ordinals) const {
   const Table& table = *table_.load(std::memory_order_acquire);
@@ -251,8 +252,7 @@ void Changes::ResolveAll(uint64_t sequence, size_t count, Get get, absl::Span<ui
     size_t num_asked = 0;
     for (size_t i = begin; i < end; ++i) {
       const uint64_t ordinal = ordinals[i];
-      // If the id of a document in a shard was not written since the shard was built, the document is still at this
-      // ordinal.
+      // If the id of a document in a shard was not written since the shard was built, its ordinal is still right.
       if (ordinal != IdIndex::kUnknown &&
           (touched_[ordinal / 64].load(std::memory_order_acquire) >> (ordinal % 64) & 1) == 0) {
         continue;

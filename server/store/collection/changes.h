@@ -1,5 +1,6 @@
-// The changes of a live collection since its generation was written: segments, an index of the ids that were written or
-// deleted, and tombstones.
+// The writes to a live collection since its generation (its last state in files) was written. Segments hold the new
+// documents, an index finds the ids that were written or deleted, and tombstones mark documents that were replaced or
+// deleted.
 #pragma once
 
 #include <atomic>
@@ -23,9 +24,9 @@
 
 namespace maxsim::store {
 
-// One thread makes changes, in the order of their sequences. Meanwhile any thread may call the functions below "For any
-// thread". They take no lock, except that Filter, Mask and num_bytes hold one for a moment. An entry that was added is
-// never removed, so a snapshot of any age still finds its documents.
+// One thread makes changes, in the order of their sequences (numbers in the log). Meanwhile any thread may call the
+// functions below "For any thread". These functions take no lock, except that Filter, Mask and num_bytes hold one for a
+// moment. The record of a write is never removed, so a snapshot of any age still finds its documents.
 class Changes : public std::enable_shared_from_this<Changes> {
  public:
   // Starts with the generation's documents, except those that have a tombstone in the generation.
@@ -34,8 +35,8 @@ class Changes : public std::enable_shared_from_this<Changes> {
 
   const Generation& generation() const { return *generation_; }
 
-  // The functions from here to num_changed are for the thread that makes changes. If memory runs out in one of them
-  // (std::bad_alloc), nothing has changed.
+  // The functions from here to num_changed are for the thread that makes changes. A function that throws std::bad_alloc
+  // has changed nothing.
 
   // Adds a segment, which may already have documents. From this call on, the segments before it must not grow. A
   // document of the segment is not part of the collection until Upsert names it.
@@ -58,9 +59,9 @@ class Changes : public std::enable_shared_from_this<Changes> {
 
   // For any thread:
 
-  // Finds the ids in the snapshot with this `sequence`. The caller first fills `ordinals` from the generation's index
-  // (IdIndex::FindAll). Resolve replaces the entries of ids that were written or deleted after the generation was
-  // written.
+  // Looks up `ids` as of `sequence`. The caller first fills `ordinals` from the generation's index (IdIndex::FindAll).
+  // Resolve then replaces the ordinals of ids that were written since the generation. The ordinal of an id that was
+  // deleted becomes IdIndex::kUnknown.
   void Resolve(uint64_t sequence, absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;
   void Resolve(uint64_t sequence, absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
 
@@ -71,13 +72,13 @@ class Changes : public std::enable_shared_from_this<Changes> {
   // Returns a filter with which a scan of the part leaves out the documents that have a tombstone. `part` must be the
   // part as of that sequence. The scan drops the documents in filter.tombstones from its results; the list has at most
   // min(max_extra, ScanFilter::kMaxExtraResults) entries. If the part has more tombstones, the scan scores only the
-  // documents in filter.ordinals, which lists all documents of the part except those of the other tombstones.
+  // documents in filter.ordinals. These are all documents of the part except those whose tombstones are not in
+  // filter.tombstones.
   ScanFilter Filter(size_t part_idx, const Part& part, uint64_t sequence, size_t max_extra) const;
   // Returns how a scan of the part's codes leaves out the documents that have a tombstone.
   ScanMask Mask(size_t part_idx, const Part& part, uint64_t sequence) const;
 
-  // Returns about how much host memory this object takes, without the segments: entries, ids, tables, tombstones, lists
-  // and masks.
+  // Returns an estimate of the host memory that this object takes, without the segments.
   uint64_t num_bytes() const;
 
  private:
@@ -87,8 +88,8 @@ class Changes : public std::enable_shared_from_this<Changes> {
     uint64_t sequence = 0;  // sequence of the write that made it; 0 if the generation already had it
     uint32_t ordinal = 0;   // in the part
   };
-  // The ordinals of a part's first `num_documents` documents, without those to which the part's first
-  // `num_tombstones` tombstones belong.
+  // The ordinals of a part's first `num_documents` documents, except the documents that the part's first
+  // `num_tombstones` tombstones mark.
   struct FilteredList {
     std::vector<uint32_t> ordinals;
     uint64_t num_tokens = 0;

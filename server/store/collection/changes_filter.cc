@@ -28,7 +28,7 @@ std::vector<uint32_t> Changes::Tombstones(size_t part_idx, uint64_t sequence, si
   return ordinals;
 }
 
-// Makes the list of the part's documents that are not excluded by its first `count` tombstones.
+// Makes the list of the part's documents, except those that its first `count` tombstones mark.
 std::shared_ptr<const Changes::FilteredList> Changes::MakeList(const PartTombstones& tombstones, const Part& part,
                                                                size_t count) {
   auto list = std::make_shared<FilteredList>();
@@ -64,9 +64,8 @@ std::shared_ptr<const Changes::FilteredList> Changes::ExtendList(const FilteredL
   return longer;
 }
 
-// Returns a list of the part's documents without those of the part's first `count` tombstones. If an earlier list
-// lacks at most `max_extra` of these tombstones, returns that list. The scan then drops the documents of the missing
-// tombstones itself.
+// Returns a list of the part's documents, except those that its first `count` tombstones mark. May return a list, made
+// earlier, that still has up to `max_extra` of the marked documents; the scan then drops these itself.
 std::shared_ptr<const Changes::FilteredList> Changes::ListFor(const PartTombstones& tombstones, const Part& part,
                                                               size_t count, size_t max_extra) {
   std::shared_ptr<const FilteredList> known;
@@ -109,8 +108,8 @@ ScanFilter Changes::Filter(size_t part_idx, const Part& part, uint64_t sequence,
   return filter;
 }
 
-// Makes the mask of a part that excludes the documents of its first `count` tombstones. `known` (may be null) is a
-// mask for at most `count` tombstones, from which the new mask starts.
+// Makes the mask of a part that excludes the documents that its first `count` tombstones mark. Starts from `known` (may
+// be null), a mask for the first `count` tombstones or fewer.
 std::shared_ptr<const Changes::PartMask> Changes::MakeMask(const PartMask* known, const PartTombstones& tombstones,
                                                            const Part& part, size_t count) {
   auto mask = std::make_shared<PartMask>();

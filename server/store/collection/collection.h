@@ -1,5 +1,5 @@
-// The documents that requests are answered from: one generation of a collection and, if the collection is live, its
-// changes up to a sequence number.
+// The documents that requests are answered from: one generation (published state of the files) of a collection and, if
+// the collection is live, the writes since then up to a sequence number.
 #pragma once
 
 #include <cstddef>
@@ -30,19 +30,19 @@ namespace maxsim::store {
 class Changes;
 class MatchingDocuments;
 
-// Whether a filter is likely to be used again. If so (kRepeated), the cache of filters keeps the documents that it
-// matches.
+// Whether a filter is likely to be used again. If so (kRepeated), the cache of filters keeps the list of documents that
+// match the filter.
 enum class FilterUse : uint8_t { kRepeated, kOnce };
 
 // A snapshot of a collection: immutable and thread-safe. Requests hold it by shared_ptr, so a reload or an unload frees
 // a generation only after the last request that began on it has been answered. Each write to a live collection makes a
-// new snapshot, which shares all but a few numbers with the previous one.
+// new snapshot, which shares the documents with the previous one.
 //
 // A document's ordinal in the collection is the first ordinal of its part plus its ordinal in the part. Parts are the
 // shards, in manifest order, and then the segments of a live collection. A document that was replaced or deleted has a
 // tombstone, and its ordinal is not used again in this generation. In two snapshots of one generation, an ordinal that
-// both have means the same document. So a caller that scores by ordinal may use the later snapshot in place of the
-// earlier one.
+// both have means the same document. So a caller that scores documents by ordinal may use the later snapshot instead of
+// the earlier one.
 class Collection {
  public:
   // How much memory the collection takes in one tier on one device.
@@ -67,7 +67,7 @@ class Collection {
 
   // Makes a collection that is not live.
   explicit Collection(std::shared_ptr<const Generation> generation);
-  // A live collection's changes up to `sequence`. Changes::Snapshot makes it.
+  // A live collection's changes up to `sequence`, made by Changes::Snapshot.
   struct Change {
     std::shared_ptr<const Changes> changes;
     uint64_t sequence = 0;
@@ -110,7 +110,8 @@ class Collection {
   uint64_t num_ordinals() const { return num_ordinals_; }
   // Counts the documents of a part that have a tombstone. A scan of the part must leave them out.
   size_t num_tombstones(size_t part_idx) const;
-  // Returns the part's documents that have a tombstone, without the `begin` oldest tombstones (Changes::Tombstones).
+  // Returns the documents of a part that have a tombstone, as ordinals in the part, oldest tombstone first. Leaves out
+  // the `begin` oldest.
   std::vector<uint32_t> tombstones(size_t part_idx, size_t begin) const;
   // Returns how a scan of a part leaves out the documents with a tombstone (Changes::Filter). Call it only if
   // num_tombstones is not 0.
@@ -121,18 +122,21 @@ class Collection {
 
   // Returns the memory usage of shards and segments, one entry per tier and device, the best tier first.
   std::vector<TierUsage> tier_usage() const;
-  // Names the tiers of its shards, best first, such as "gpu+host"; "auto" for a collection without shards.
+  // Returns the names of the memory tiers of the shards, fastest first, such as "gpu+host", or "auto" if there are no
+  // shards.
   std::string tiers() const;
-  // Sums up the device memory and the pinned host memory of all replicas; on the CPU backend, the shards' own memory.
+  // Returns the bytes of device memory and pinned host memory that all replicas take; on the CPU backend, the bytes of
+  // host memory that the shards take.
   size_t resident_bytes() const;
-  // Sums up the host memory that resident_bytes does not count: the id index, documents' lengths, the indexes of
-  // fields, masks of slots (SlotMasks), and on GPUs ids, offsets and payloads.
+  // Returns the bytes of host memory that resident_bytes does not count: the id index, documents' lengths, the indexes
+  // of fields, SlotMasks, and, with GPUs, ids, offsets and payloads.
   size_t index_bytes() const;
   // Returns whether all shards are in the fastest tier: kGpu, or kHost on the CPU backend.
   bool is_resident() const { return generation_->is_resident(); }
   // Returns whether a scan of all shards copies at least half of their tokens to a GPU, from host memory or from disk.
   bool is_streamed() const { return generation_->is_streamed(); }
-  // Returns how many planes of codes a scan of the collection can read, in shards and segments: 1, 2 or 4; 0: none.
+  // Returns how many planes of codes (bits per value of the compressed token vectors) every shard and segment has: 1, 2
+  // or 4, or 0 for no codes.
   int code_planes() const { return code_planes_; }
   // Counts the documents that are alive and whose part has no replica on a device that still answers.
   uint64_t num_unavailable(const DeviceSet& devices) const;
@@ -150,19 +154,18 @@ class Collection {
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;
   void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
 
-  // Returns the documents that match a filter and are alive. If the store's cache of filters has the matches in this
-  // snapshot, returns these. If it has the matches in another snapshot, reuses them for the parts that are the same in
-  // both. Returns INVALID_ARGUMENT, naming the field, the value and the alternatives, if the filter does not suit the
-  // collection's fields (CanonicalFilter). `check` (may be null) is called now and then; its error ends the search and
-  // is returned.
+  // Returns the documents that match a filter and are alive. Reuses matches from the store's cache of filters: all of
+  // them if they were found in this snapshot, else those of the parts that both snapshots share. Returns
+  // INVALID_ARGUMENT, naming the field, the value and the alternatives, if the filter does not suit the collection's
+  // fields (CanonicalFilter). `check` (may be null) is called now and then; its error ends the search and is returned.
   absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindMatching(const collection::Filter& filter,
                                                                         const StopCheck& check = nullptr) const;
   // Like FindMatching, but takes a filter in canonical form, of any size.
   absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindCanonical(const collection::Filter& filter,
                                                                          FilterUse use, const StopCheck& check) const;
 
-  // Counts the documents that are alive and whose ids have a slot in the range. Hashes ids as SlotMasks::Find does, and
-  // returns the error of `check`.
+  // Counts the documents that are alive and whose ids are in a range of slots (hash values of ids). If `check` returns
+  // an error, stops and returns the error.
   absl::StatusOr<uint64_t> CountInSlots(const collection::SlotRange& slots, const StopCheck& check) const;
 
   // Every ordinal that the following functions take must be below num_ordinals().
@@ -171,13 +174,13 @@ class Collection {
   int64_t int_id(uint64_t ordinal) const;
   std::string_view payload(uint64_t ordinal) const;
   int64_t num_document_tokens(uint64_t ordinal) const;
-  // Returns a document's position in the whole collection. Documents of equal score are ordered by position. It is the
-  // ordinal, unless this is a partition. Positions ascend with ordinals. In a partition a document keeps its position
-  // when the partition is compacted.
+  // Returns a document's position in the whole collection. Documents of equal score are ordered by position. The
+  // position is the ordinal, unless this is a partition. In a partition, too, positions ascend with ordinals, and
+  // compaction does not change a document's position.
   uint64_t position(uint64_t ordinal) const;
   // Sums up the tokens of the documents.
   uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;
-  // Sums up the tokens of documents of one part, which are given by their ordinals in the part.
+  // Sums up the tokens of documents of one part. `ordinals` are ordinals in the part.
   uint64_t num_tokens(const Part& part, absl::Span<const uint32_t> ordinals) const;
   // Reads a document in its stored form, from memory, a file or a device. Returns the errors of
   // collection::Shard::ReadDocument, and UNAVAILABLE if all devices that hold the document are lost.

@@ -11,9 +11,9 @@
 
 namespace maxsim::store {
 
-// Holds the number of tokens of every document, in two bytes each (a shard's offsets take eight), so that summing up a
-// list of candidates reads less memory. Stores no lengths if all documents are known to have the same number of tokens.
-// The object is immutable and thread-safe.
+// Holds the number of tokens of every document, in two bytes each. A shard's offsets take eight, so counting the tokens
+// of a list of candidates reads less memory with this class. Stores no lengths if all documents are known to have the
+// same number of tokens. The object is immutable and thread-safe.
 class DocumentLengths {
  public:
   // Reads the lengths of the documents of all `parts`, one part after the other.

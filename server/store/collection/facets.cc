@@ -14,8 +14,8 @@
 namespace maxsim::store {
 namespace {
 
-// `check` is called each time this many values have been counted. They take about 10 us if few documents have each
-// value. Otherwise most of the time goes into reading the bitmaps of the values' documents.
+// `check` is called each time this many values have been counted, which takes about 10 us if few documents have each
+// value, and longer otherwise.
 constexpr uint64_t kValuesPerCheck = 256;
 
 // Returns a bit for each document of a part. The bit is set if the document must be counted.
@@ -94,7 +94,7 @@ absl::StatusOr<Facets> CountFacets(const Collection& collection, std::string_vie
   }
 
   // Terms come in ascending order. So the count of each term is complete before the next term begins, and only the
-  // best terms need to be kept.
+  // `limit` terms with the highest counts need to be kept.
   TermCursors cursors(LaterTerm(), std::move(begins));
   std::vector<CountedTerm> best;  // a heap
   Facets facets;

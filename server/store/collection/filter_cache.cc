@@ -8,7 +8,7 @@
 namespace maxsim::store {
 namespace {
 
-// Estimated bytes per entry for the nodes of the list and of the map, including the overhead of their allocations.
+// Estimated bytes per entry for its nodes in the list and in the map, including the overhead of allocation.
 constexpr uint64_t kEntryBytes = 256;
 
 std::string KeyOf(uint64_t generation, const std::string& filter) { return Cat(generation, " ", filter); }

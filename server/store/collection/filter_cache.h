@@ -1,4 +1,4 @@
-// Remembers which documents filters match, so that a repeated filter is not evaluated again. Bounded in bytes; the
+// Remembers which documents match each filter, so that a repeated filter is not evaluated again. Bounded in bytes; the
 // least recently used entries are dropped first.
 #pragma once
 
@@ -18,8 +18,8 @@
 
 namespace maxsim::store {
 
-// One cache serves all collections of a store that have fields, and another one those without, whose filters only have
-// in_slots. Thread-safe.
+// A store has two of these caches: one for all collections that declare fields, and one for those without fields, whose
+// filters can only have in_slots. Thread-safe.
 class FilterCache {
  public:
   // Reserves memory in the ledger. Returns null if there is none.
@@ -37,14 +37,14 @@ class FilterCache {
   // Forgets all filters of a generation.
   void DropGeneration(uint64_t generation);
 
-  // Returns the matching documents that Add stored for this generation and filter, those of the latest snapshot; null
-  // if there are none. `filter` is the text of the filter's canonical form.
+  // Returns the matching documents that Add stored for this generation and filter, or null. If Add stored those of
+  // several snapshots, returns those of the latest one. `filter` is the text of the filter's canonical form.
   std::shared_ptr<const MatchingDocuments> Find(uint64_t generation, const std::string& filter);
-  // Stores the matching documents, unless they are larger than the whole cache, or the cache has the filter's documents
-  // of a later snapshot, or there is no memory for the cache.
+  // Stores the matching documents. Does nothing if they are larger than the whole cache, if the cache already has the
+  // filter's documents of a later snapshot, or if no memory could be reserved.
   void Add(uint64_t generation, const std::string& filter, std::shared_ptr<const MatchingDocuments> documents);
 
-  // Returns the memory of the entries, with a flat allowance for list and map nodes.
+  // Returns an estimate of the memory that all entries take.
   uint64_t num_bytes() const;
 
  private:

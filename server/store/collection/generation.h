@@ -56,17 +56,18 @@ class Generation {
   absl::Time loaded_at() const { return contents_.loaded_at; }
   bool is_resident() const { return is_resident_; }
   bool is_streamed() const { return is_streamed_; }
-  // Returns how many planes of codes each replica of each shard has: 1, 2 or 4, or 0 for none. Segments get as many.
+  // Returns how many planes of codes (bits per value of the compressed token vectors) each replica of each shard has:
+  // 1, 2 or 4, or 0 for no codes. The segments of a live collection get as many.
   int code_planes() const { return code_planes_; }
   // Returns the cache of filters, or null, and the generation's number in it.
   FilterCache* filter_cache() const { return contents_.filter_cache.get(); }
   uint64_t number_in_filter_cache() const { return number_in_filter_cache_; }
-  // Counts the documents of all shards, including those with a tombstone. Every ordinal of a shard's document is below
-  // it.
+  // Returns the number of documents in all shards, including those with a tombstone. Their ordinals are below this
+  // number.
   uint64_t num_ordinals() const { return static_cast<uint64_t>(manifest().num_documents); }
 
-  // Locates a document in these shards or in `segments`, a list whose elements have an ascending first_ordinal. One of
-  // the shards or segments must hold the ordinal.
+  // Returns the part (shard or segment) that holds a document of the collection, and the document's ordinal in this
+  // part. `segments` must ascend by first_ordinal. One of the shards or segments must hold `ordinal`.
   template <typename Segments>
   Location Locate(uint64_t ordinal, const Segments& segments) const {
     if (ordinal < num_ordinals()) {

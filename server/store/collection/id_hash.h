@@ -10,7 +10,7 @@ namespace maxsim::store {
 
 inline uint64_t HashOfId(std::string_view id) { return XXH3_64bits(id.data(), id.size()); }
 
-// This is the finaliser of splitmix64, a bijection, so that no two integers collide in all 64 bits.
+// The finaliser of splitmix64. It is a bijection: no two integers have the same 64-bit hash.
 inline uint64_t HashOfId(int64_t id) {
   auto value = static_cast<uint64_t>(id) + 0x9e3779b97f4a7c15u;
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;

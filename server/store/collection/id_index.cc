@@ -17,8 +17,9 @@
 namespace maxsim::store {
 namespace {
 
-// A slot packs an ordinal (low 40 bits) and a fingerprint of the id's hash (high 24 bits). Because fingerprints are
-// compared first, a probe reads the bytes of a wrong id in the shard only once in 16 million slots.
+// A slot packs an ordinal (low 40 bits) and a fingerprint of the id's hash (high 24 bits). A lookup compares
+// fingerprints first and reads the id in the shard only if they are equal. Two different ids have the same fingerprint
+// in one of 16 million cases.
 constexpr int kOrdinalBits = 40;
 constexpr uint64_t kOrdinalMask = (uint64_t{1} << kOrdinalBits) - 1;
 constexpr uint64_t kEmpty = std::numeric_limits<uint64_t>::max();
@@ -28,8 +29,8 @@ uint64_t HomeSlot(uint64_t hash, uint64_t num_slots) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(hash) * num_slots >> 64);
 }
 
-// Assigns `count` slots of `value`. Lookups hit random pages, so with pages of 4 KiB each lookup also needs a walk
-// through the page table. So large tables ask for huge pages before any page is touched.
+// Sets `slots` to `count` elements of `value`. Asks for huge pages first, if the table is large: lookups hit random
+// pages, so with pages of 4 KiB most lookups also walk through the page table.
 void AssignSlots(size_t count, uint64_t value, std::vector<uint64_t>* slots) {
   constexpr size_t kHugePageBytes = size_t{2} << 20;
   slots->reserve(count);
@@ -42,13 +43,13 @@ void AssignSlots(size_t count, uint64_t value, std::vector<uint64_t>* slots) {
   slots->assign(count, value);
 }
 
-// Number of ids looked up together: enough to hide the latency of memory, few enough for the first-level cache. For
-// 100,000 random string ids of a million documents, one core of a busy EPYC takes 313 to 340 ns per id one by one, and
-// 93, 86 and 93 ns in batches of 16, 32 and 64 (maxsim_bench_front).
+// Number of ids that are looked up together: enough to hide the latency of memory, few enough for the first-level
+// cache. For 100,000 random string ids of a million documents, one core of a busy EPYC takes 313 to 340 ns per id one
+// by one, and 93, 86 and 93 ns in batches of 16, 32 and 64 (maxsim_bench_front).
 constexpr size_t kLookupBatch = 32;
 
-// Prefetches the cache lines of the first and the last byte. These cover every id of up to 65 bytes. Ids are never
-// empty.
+// Prefetches the cache lines of the first and the last byte of an id, which must not be empty. These two lines hold all
+// of an id of up to 65 bytes.
 void Prefetch(std::string_view id) {
   __builtin_prefetch(id.data());
   __builtin_prefetch(id.data() + id.size() - 1);
@@ -203,7 +204,7 @@ struct IdIndex::State {
   }
 
   // Sets kind, first_id and the number of slots for integer ids. If some documents have a tombstone, even consecutive
-  // ids need a table.
+  // ids need a table, because the ids of these documents must not be found.
   void ChooseIntegerTable(bool has_tombstones) {
     int64_t least = std::numeric_limits<int64_t>::max();
     int64_t most = std::numeric_limits<int64_t>::min();

@@ -16,9 +16,10 @@
 
 namespace maxsim::store {
 
-// The index is immutable and thread-safe. It does not copy ids: it is an open-addressing table of 12 bytes per document
-// that refers to the shards' own bytes, and it keeps the shards alive. If integer ids lie close together, they are
-// looked up by value in a table of the same size. If they count up from the first document's id, no table is needed.
+// The index is immutable and thread-safe. The index does not copy ids: it is an open-addressing hash table of 12 bytes
+// per document that refers to the ids in the shards, and it keeps the shards alive. If integer ids lie close together,
+// the id itself is the index into a table of at most this size. If they count up by one from the first document's id,
+// no table is needed.
 class IdIndex {
  public:
   // The result for an id that no document has.
@@ -26,8 +27,8 @@ class IdIndex {
 
   // Builds the index over the documents of `shards`, whose ordinals count through the shards in order. Returns
   // DATA_LOSS naming the id and both documents when an id appears twice, and the status of `stop` (may be null) if it
-  // is stopped. Documents with a tombstone keep their ordinals and are not found. `tombstones` is [shards], or empty if
-  // there are none.
+  // is stopped. Documents with a tombstone keep their ordinals and are not found. `tombstones` has an element for each
+  // shard, or is empty.
   static absl::StatusOr<IdIndex> Build(absl::Span<const std::shared_ptr<const collection::Shard>> shards,
                                        const StopSignal* stop = nullptr, const collection::Tombstones& tombstones = {});
 
@@ -38,8 +39,8 @@ class IdIndex {
   std::optional<uint64_t> Find(std::string_view id) const;  // string collections
   std::optional<uint64_t> Find(int64_t id) const;           // int64 collections
 
-  // Find each id of a list: `ordinals`, of the same length, gets the ordinal or kUnknown. Several times as fast as Find
-  // one by one, because the memory for many ids is fetched at the same time.
+  // Look up each id of a list and write its ordinal, or kUnknown, to `ordinals`, which has the same length. Several
+  // times as fast as calls of Find, because the memory for many ids is fetched at the same time.
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;  // string collections
   void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;             // int64 collections
 

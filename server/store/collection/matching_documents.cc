@@ -103,7 +103,7 @@ absl::StatusOr<MatchingDocuments::MatchingPart> MatchingDocuments::Evaluate(cons
   return found;
 }
 
-// Removes the documents `ordinals` from the matches of a part. They may be in any order.
+// Removes the documents `ordinals` (in any order) from the matches of a part.
 void MatchingDocuments::LeaveOut(const Collection& collection, const Part& part, std::vector<uint32_t> ordinals,
                                  MatchingPart& found) {
   std::sort(ordinals.begin(), ordinals.end());

@@ -128,7 +128,7 @@ absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const 
       }
       const Id id = IdIn<Id>(part, ordinal);
       if (after.has_value() && id <= *after) return;
-      // A document that would only set has_more is not looked up if has_more is set already.
+      // Does not call `accepts` for a document that could only set has_more if has_more is set already.
       const bool is_beyond = smallest.size() == limit && id > smallest.front().id;
       if ((is_beyond && page.has_more) || !acceptance.Accepts(id)) return;
       if (smallest.size() == limit) {

@@ -36,13 +36,14 @@ using IdCheck = std::function<absl::StatusOr<bool>(const Id& id)>;
 // 65,536 documents, and returns its error if it returns one.
 //
 // If `accepts` is set, leaves out the documents for which it returns false: the page and has_more are as if they did
-// not match. Calls it at most once for each document that matches, and `check` also after each 1,024 of these calls.
+// not match. Calls `accepts` at most once for each document that matches, and `check` also after each 1,024 of these
+// calls.
 //
-// With `accepts`, the search ends early once the page has a document and `accepts` was called `max_accepts` times, and
-// twice as often as until it accepted the first document. The page then has documents that match, but maybe not those
-// with the smallest ids, and has_more is set if any document was not looked at. So if a caller deletes each page and
-// searches again, the search passes over documents that are never accepted, but each time it gets twice as far: all
-// searches together call `accepts` only a few times for each document. A page with has_more is never empty.
+// With `accepts`, the search may end before it has looked at all documents. It ends when `accepts` was called at least
+// `max_accepts` times, and at least twice as often as it took to accept the first document. The page then has documents
+// that match, but maybe not those with the smallest ids, and has_more is set if a document was not looked at. The
+// factor of two is for callers that delete each page and search again: all their searches together call `accepts` only
+// a few times for each document. A page with has_more is never empty.
 template <typename Id>
 absl::StatusOr<PageOfIds<Id>> FindPageOfIds(const Collection& collection, const MatchingDocuments* matching,
                                             const std::optional<Id>& after, size_t limit,

@@ -31,7 +31,8 @@ struct Replica {
 struct Part {
   std::shared_ptr<const collection::Shard> shard;  // null for a segment
   std::shared_ptr<const Segment> segment;          // null for a shard
-  // The files of codes that are scanned in place; null if the part has no codes, or if each device has a copy of them.
+  // The files of codes, if they are scanned in place; null if the part has no codes, or if each device has a copy of
+  // the codes.
   std::shared_ptr<const collection::ShardCodes> codes;
   std::shared_ptr<const PartFields> fields;  // null if the collection has no fields
   std::shared_ptr<SlotMasks> slot_masks;     // of its documents' ids; null: ids are hashed for each filter with slots
@@ -48,7 +49,7 @@ struct Part {
   const Documents* DocumentsOn(uint32_t device) const;
   // Returns null if `device` has no codes of the part.
   const LoadedCodes* CodesOn(uint32_t device) const;
-  // Returns how many planes of codes each replica has: 1, 2 or 4, or 0 for none.
+  // Returns the planes of codes (bits per value) of each replica: 1, 2, 4; 0: no codes.
   int code_planes() const;
   // Returns whether a device that still answers has a replica.
   bool IsAvailable(const DeviceSet& devices) const;
@@ -62,15 +63,15 @@ struct ScanFilter {
   uint64_t num_tokens = 0;                                // of `ordinals`
   std::vector<uint32_t> tombstones;                       // in the part, ascending; kMaxExtraResults at most
 
-  // The most extra results that a scan asks for. If more documents have a tombstone, a new list of ordinals is made
-  // that excludes them.
+  // The maximum size of `tombstones`. If more documents of a part have a tombstone, `ordinals` is a list without some
+  // of them.
   static constexpr size_t kMaxExtraResults = 256;
 
   bool HasTombstone(uint32_t ordinal) const;
 };
 
-// How a scan of the codes of a part leaves out the documents that have a tombstone, or that do not match a filter
-// (ScanQuery::mask).
+// Says which documents of a part a scan of its codes considers (bit is 1), and which it leaves out because they have a
+// tombstone or do not match a filter (ScanQuery::mask).
 struct ScanMask {
   std::shared_ptr<const std::vector<uint64_t>> words;  // at least one bit for each document of the part
   uint64_t num_tokens = 0;                             // of the documents that are not left out

@@ -17,9 +17,9 @@ using collection::ShardIndex;
 // the writing thread about 10 ms.
 constexpr int64_t kMaxBlockDocuments = 4096;
 
-// After merging, a segment has at most kSmallBlocks blocks, plus one per kDocumentsPerBlock documents. The reason: of
-// two neighbouring blocks, either the first is more than twice as large as the second, or the two together have more
-// than kMaxBlockDocuments.
+// A segment has at most kSmallBlocks blocks, plus one per kDocumentsPerBlock documents. This follows from the rule for
+// merging: of two neighbouring blocks, either the first has more than twice as many documents as the second, or both
+// together have more than kMaxBlockDocuments.
 constexpr int64_t kSmallBlocks = 14;
 constexpr int64_t kDocumentsPerBlock = 256;
 
@@ -71,7 +71,7 @@ absl::StatusOr<std::shared_ptr<const PartFields>> PartFields::With(
   int64_t first = num_documents_;
   while (first < end) {
     int64_t block_end = std::min(end, first + kMaxBlockDocuments);
-    // Merges the new block with those blocks before it that are small compared to it.
+    // Merges the new block with the blocks before it, as long as these are not much larger.
     while (!blocks.empty()) {
       const int64_t before = blocks.back().index->num_documents();
       const int64_t size = block_end - first;

@@ -19,28 +19,29 @@ namespace maxsim::store {
 
 class SlotReader;
 
-// Immutable and thread-safe. Two generations that share a part also share this object. It therefore has its own copy of
-// the field declarations.
+// Immutable and thread-safe. Two generations that share a part also share this object, which therefore has its own copy
+// of the field declarations.
 //
 // The documents are divided into blocks, and each block has an index. A shard is one block. A segment adds blocks while
-// it grows. When it has many small blocks, they are joined; each document is indexed only a few times.
+// it grows, and merges small blocks into larger ones. Sizes are chosen so that each document is indexed only a few
+// times.
 class PartFields {
  public:
-  // Makes the fields of a shard. There is one column per field, with `num_documents` documents. Columns are copied.
+  // Indexes the fields of a shard with `num_documents` documents. `columns` has one element per field, and is copied.
   PartFields(std::vector<collection::Field> fields, const std::vector<collection::FieldColumn>& columns,
              int64_t num_documents);
   // Makes the fields of a segment without documents.
   explicit PartFields(std::vector<collection::Field> fields);
 
-  // Returns the fields of the documents so far and of the next `count` documents. `payload_of` returns the payload of
-  // an ordinal. It is also called for earlier documents if their blocks are joined with the new one. Returns
-  // INVALID_ARGUMENT, naming field and value, if a payload does not fit (FieldReader::Read).
+  // Returns an index of the documents so far and of the next `count` documents. `payload_of` returns the payload of the
+  // document with an ordinal. It is also called for earlier documents if their blocks are merged with the new one.
+  // Returns INVALID_ARGUMENT, naming field and value, if a payload does not fit (FieldReader::Read).
   absl::StatusOr<std::shared_ptr<const PartFields>> With(
       int64_t count, absl::FunctionRef<std::string_view(uint32_t)> payload_of) const;
 
   int64_t num_documents() const { return num_documents_; }
-  // Returns the ordinals of the documents that match, as collection::EvaluateFilter does. `slots` reads the part's
-  // slots; it may be null if the filter has no in_slots.
+  // Returns the ordinals of the documents that match (collection::EvaluateFilter). `slots` finds the documents that an
+  // in_slots of the filter matches; it may be null if the filter has none.
   absl::StatusOr<collection::OrdinalBitmap> Evaluate(const collection::Filter& filter, const StopCheck& check = nullptr,
                                                      SlotReader* slots = nullptr) const;
   // Calls `take` with each block: the index of the documents of the block, and the ordinal that the first of them has

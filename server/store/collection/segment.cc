@@ -83,7 +83,7 @@ absl::StatusOr<std::shared_ptr<const PartFields>> Segment::FieldsWith(
 
 absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device,
                              int64_t field_bytes) {
-  // If there are several documents, join their rows, so that they are copied to the device in one piece.
+  // If there are several documents, joins their token vectors, so that they are copied to the device in one piece.
   std::vector<int64_t> offsets = {0};
   std::vector<float> scales;
   std::vector<std::byte> joined;

@@ -1,4 +1,4 @@
-// Documents that were written to a live collection. They are in memory of a fixed size, on one or more devices.
+// Documents that were written to a live collection, in memory of a fixed size on one or more devices.
 #pragma once
 
 #include <atomic>
@@ -48,8 +48,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
     std::shared_ptr<AppendableCodes> codes = {};  // null without Shape::codes
   };
 
-  // Makes a segment in `memory`, which has an element per device, at least one, ordered by device. `reservation` (may
-  // be null) reserves this memory in the ledger: `reserved_bytes` on each device.
+  // Makes a segment in `memory`, which has one element for each device, ordered by device, and must not be empty.
+  // `reservation` (may be null) reserves this memory in the ledger: `reserved_bytes` on each device.
   Segment(const Shape& shape, std::vector<Memory> memory, std::shared_ptr<const void> reservation,
           uint64_t reserved_bytes);
 
@@ -79,7 +79,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   uint64_t sequence(uint32_t ordinal) const { return sequences_[ordinal]; }
   int64_t document_tokens(uint32_t ordinal) const { return offsets_[ordinal + 1] - offsets_[ordinal]; }
   float scale(uint32_t ordinal) const { return scales_ == nullptr ? 0 : scales_[ordinal]; }
-  // Copies the rows of tokens from a device to `rows`, packed. Returns UNAVAILABLE if no device of the segment answers.
+  // Copies token vectors from a device to `rows`, without padding. Returns UNAVAILABLE if no device of the segment
+  // answers.
   absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const;
   const Shape& shape() const { return shape_; }
   uint64_t reserved_bytes() const { return reserved_bytes_; }  // on each device
@@ -87,8 +88,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   uint64_t host_bytes() const;  // about how much ids, payloads, offsets and the index of fields take
 
  private:
-  // A text in a block. Unlike std::string_view it has no default constructor that writes to memory: making an array of
-  // it does not touch the array's memory.
+  // A text in a block. Unlike std::string_view, this type has no default constructor that writes to memory, so making
+  // an array of texts does not touch the array's memory.
   struct Text {
     const char* begin;
     size_t size;
@@ -111,7 +112,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   const std::shared_ptr<SlotMasks> slot_masks_;
   int64_t field_bytes_ = 0;
   bool broken_ = false;  // Append failed: devices may hold different documents
-  // Arrays of the largest size that they may need. The system provides their memory when it is first touched.
+  // Arrays of the largest size that the segment may need. The system provides their memory only when it is first
+  // touched.
   std::unique_ptr<int64_t[]> offsets_;     // [max_documents + 1]
   std::unique_ptr<uint64_t[]> sequences_;  // [max_documents]
   std::unique_ptr<float[]> scales_;        // [max_documents] of i8; else null

@@ -14,8 +14,8 @@ namespace {
 // `check` is called each time this many ids have been hashed, which takes about 2 ms.
 constexpr int64_t kIdsPerSlotCheck = 65'536;
 
-// Sets the bits of the documents `next` .. end - 1 whose slot is in the range, and moves `next` to the first document
-// that was not looked at. `slot_of` returns the slot of an ordinal.
+// Sets the bits of the documents `next` .. end - 1 whose ids have slots in the range, and moves `next` to the first
+// document that was not looked at. `slot_of` returns the slot of the document with an ordinal.
 template <typename SlotOfOrdinal>
 absl::Status SetSlotBits(int64_t& next, int64_t end, const collection::SlotRange& slots, const StopCheck& check,
                          SlotOfOrdinal slot_of, std::vector<uint64_t>& words) {
@@ -54,7 +54,7 @@ absl::Status HashIds(const Part& part, int64_t& next, const collection::SlotRang
       [&segment](int64_t ordinal) { return collection::SlotOf(segment.string_id(static_cast<uint32_t>(ordinal))); });
 }
 
-// Returns the bits first .. first + count - 1 of a mask, which has at least as many, as bits that count from 0.
+// Returns the bits first .. first + count - 1 of a mask as bits 0 .. count - 1. The mask must have all of them.
 std::vector<uint64_t> BitsOf(const std::vector<uint64_t>& mask, int64_t first, int64_t count) {
   std::vector<uint64_t> words((static_cast<size_t>(count) + 63) / 64);
   const auto from = static_cast<size_t>(first) / 64;
@@ -83,8 +83,8 @@ absl::StatusOr<SlotMask> SlotMasks::Find(const Part& part, const collection::Slo
       num_known = made.num_documents = known->num_documents;
     }
   }
-  // Several threads may hash the same ids at the same time. That is rare, and none of them has to wait for another one,
-  // which may be stopped.
+  // The mutex is not held while ids are hashed. So two threads may hash the same ids, which is rare, but no thread
+  // waits for another one that may be stopped.
   words.resize((static_cast<size_t>(num_documents) + 63) / 64);
   const absl::Status status = HashIds(part, made.num_documents, slots, check, words);
   if (made.num_documents == num_known && !status.ok()) return status;

@@ -1,5 +1,5 @@
-// The devices that a server scores on, which of them are lost, and how much of their memory the lanes use for scans of
-// codes.
+// The devices that a server scores on, which of them are lost, and how much of their memory the lanes (scoring threads)
+// use for scans of codes.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ class DeviceSet {
     int number = 0;  // for people: the CUDA ordinal; 0 for the CPU
   };
 
-  // There must be at least one member, and all must be of one kind. The backends must outlive the set. `num_lanes`
-  // lanes scan codes; each lane does so on every device.
+  // There must be at least one member, and all must be of one kind. The backends must outlive the set. `num_lanes` is
+  // the number of lanes (scoring threads) that scan codes, each on every device.
   DeviceSet(std::vector<Member> members, OnDeviceLoss on_loss, int num_lanes = 1);
   // Makes a set of one device, number 0. If it is lost, the server answers no more requests (kExit).
   explicit DeviceSet(Backend* backend) : DeviceSet({{backend, 0}}, OnDeviceLoss::kExit) {}

@@ -45,8 +45,8 @@ std::optional<Limit> Mappings() {
   return Limit{limit, count, limit / kKeptShare};
 }
 
-// Returns OK if `wanted` more descriptors or mappings fit. `unit` is their name for the error, and `remedy` says how
-// to raise the limit.
+// Returns OK if `wanted` more descriptors or mappings fit. `unit` ("descriptors" for example) and `remedy`, which says
+// how to raise the limit, are for the error.
 absl::Status CheckFits(int64_t wanted, int64_t pending, const std::optional<Limit>& now, std::string_view purpose,
                        std::string_view unit, std::string_view remedy) {
   if (!now.has_value() || wanted == 0) return absl::OkStatus();

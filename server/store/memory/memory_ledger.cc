@@ -87,8 +87,8 @@ struct MemoryLedger::State {
 
 class MemoryLedger::HeldReservation final : public Reservation {
  public:
-  // The caller holds the mutex of `books`, and has added `demand` to them except for scan_bytes, which the constructor
-  // adds.
+  // The caller must hold books->mutex, and must have added `demand` to `books` except for its scan_bytes, which the
+  // constructor adds.
   HeldReservation(std::shared_ptr<State> books, const MemoryDemand& demand)
       : state_(std::move(books)), held_(demand), pending_(demand) {
     state_->mutex.AssertHeld();

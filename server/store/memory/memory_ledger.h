@@ -65,7 +65,7 @@ class MemoryLedger {
     Availability host;
 
     // Returns how much of a device's available memory a demand would take: its device_bytes, and the bytes by which its
-    // scan_bytes exceed the scan memory already held. Saturating.
+    // scan_bytes exceed the memory already held for scans. Overflow yields the largest value.
     uint64_t Needed(const MemoryDemand& demand, size_t device) const;
   };
 

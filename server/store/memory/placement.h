@@ -43,11 +43,11 @@ struct Placement {
   MemoryDemand demand;  // of all shards; exceeds the capacity if the collection does not fit
 };
 
-// Places the shards in three passes. The first pass takes larger shards first and puts each in its last choice of tier,
-// on the device that has space and the fewest bytes of this collection so far (if equal, the one with more space). If
-// no device has space, the plan does not fit. The second pass takes the shards in their order and moves each to the
-// best tier that has space, if necessary on another device. The third pass moves shards that are not in their best
-// tier, to even out the devices' bytes. With `replicate` each shard goes to every device, in one tier.
+// Places the shards in three passes. The first pass takes larger shards first and puts each in the last of its tier
+// choices (the slowest), on the device that has space and the fewest bytes of this collection so far (if equal, the one
+// with more space). If no device has space, the plan does not fit. The second pass takes the shards in their order and
+// moves each to the best tier that has space, if necessary on another device. The third pass moves shards that are not
+// in their best tier, to even out the devices' bytes. With `replicate` each shard goes to every device, in one tier.
 //
 // Deterministic. At least one device must not be lost.
 Placement PlaceShards(absl::Span<const ShardToPlace> shards, const Capacity& capacity, bool replicate);
