@@ -1,5 +1,5 @@
-// Interface to an encoder, which turns texts into token matrices. The server runs no model itself: implementations call
-// one elsewhere.
+// Interface to an encoder, which turns texts into token matrices. The server runs no model itself; implementations call
+// another server.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,8 @@ class Encoder {
 
   virtual ~Encoder() = default;
 
-  // Returns the configured identity, completed by what the encoder has reported about itself so far.
+  // Returns the encoder's identity (model, fingerprint, dimension and so on): what is configured, and what the encoder
+  // has reported so far.
   virtual EncoderIdentity identity() const = 0;
 
   // Never blocks. Calls `done` exactly once, with one matrix per text in the order of the texts, or with an error:

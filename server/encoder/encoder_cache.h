@@ -20,13 +20,14 @@ class EncoderCache {
   // If `max_bytes` is 0, the cache keeps nothing. `metrics` may be null and must outlive the cache.
   EncoderCache(uint64_t max_bytes, Metrics* metrics) : max_bytes_(max_bytes), metrics_(metrics) {}
 
-  // Returns null if the text is not cached for this encoder and bound on tokens. Counts a hit or a miss.
+  // Returns the vectors of the text, or null if they are not cached for this encoder and this `max_tokens`. Counts a
+  // hit or a miss.
   std::shared_ptr<const EncodedText> Find(const EncoderIdentity& identity, int32_t max_tokens, std::string_view text);
 
   // Keeps `encoded`, unless it is larger than the whole cache.
   void Add(const EncoderIdentity& identity, int32_t max_tokens, std::string_view text, EncodedText encoded);
 
-  // Returns the memory that the entries take, including a fixed estimate per entry for the containers.
+  // Returns an estimate of the memory that all entries take.
   uint64_t num_bytes() const;
 
  private:
@@ -47,9 +48,9 @@ class EncoderCache {
   uint64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// An encoder that answers a request for one query text from a cache if it can, and then calls `done` within Encode. All
-// other requests go to the encoder: requests for documents, and for several queries, which are rarely repeated
-// together.
+// Answers a request for one query text from a cache if the cache has it; `done` is then called within Encode. Passes
+// all other requests to `encoder`. Documents, and requests with several queries, are not cached, because they are
+// rarely repeated.
 class CachedEncoder final : public Encoder {
  public:
   CachedEncoder(std::unique_ptr<Encoder> encoder, uint64_t max_bytes, Metrics* metrics)

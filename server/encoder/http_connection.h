@@ -46,7 +46,7 @@ struct HttpOutcome {
   // The call used a kept-alive connection, which closed before any byte of the answer came. The encoder has probably
   // not seen the call.
   bool was_stale = false;
-  // Set if there is no error.
+  // Set only if there is no error.
   unsigned status = 0;
   std::string body;
   std::optional<absl::Duration> retry_after;
@@ -59,8 +59,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // `loop` and `peer` must outlive it.
   HttpConnection(boost::asio::io_context* loop, const HttpPeer* peer);
 
-  // Makes a call, and connects first if necessary. `done` runs once, later, on the loop's thread, but never after
-  // Close. Only one call may be in progress.
+  // Makes a call, and connects first if necessary. `done` runs once on the loop's thread, after Send has returned, but
+  // not if Close comes first. Only one call may be in progress.
   void Send(const HttpCall& call, absl::Duration timeout, uint64_t max_answer_bytes, Done done);
 
   // Returns whether the connection can be used for another call: the encoder has neither closed it nor sent extra

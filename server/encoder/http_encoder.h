@@ -1,9 +1,9 @@
 // An encoder that is called over HTTP, in one of the dialects of dialect.h.
 //
-// One thread owns the queue, the breaker and the connections, so they need no locks. Large answers are parsed on other
-// threads, so that small ones do not wait for them. Texts of concurrent requests share a call. If the encoder refuses
-// the texts of a call, each request is sent again on its own, so that only the one at fault fails. A call still runs to
-// its end when all of its requests have been cancelled, because its outcome shows whether the encoder works.
+// One thread owns the queue, the circuit breaker and the connections, so they need no locks. Large answers are parsed
+// on other threads, so that small ones do not wait for them. Texts of concurrent requests share a call. If the encoder
+// refuses the texts of a call, each request is sent again on its own, so that only the one at fault fails. A call still
+// runs to its end when all of its requests have been cancelled, because its outcome shows whether the encoder works.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The calls of HttpEncoder: sending them, handling their outcomes, and learning the encoder's identity.
+// The calls of HttpEncoder: sends calls, handles their outcomes, and asks for the encoder's identity.
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -20,8 +20,8 @@ using Error = boost::system::error_code;
 // An answer up to this size is parsed on the loop's thread. If it is JSON, this takes about a millisecond.
 constexpr size_t kSmallAnswerBytes = size_t{64} << 10;
 
-// A call may have texts of several requests. Returns the trace of the first request that is sampled or, if none is,
-// the trace of the first request.
+// Returns the trace headers for a call, which may have texts of several requests: those of the first request whose
+// trace is sampled; if none is, those of the first request.
 const TraceHeaders& TraceOf(const std::vector<TextRange>& ranges) {
   constexpr std::string_view kSampled = "-01";
   for (const TextRange& range : ranges) {
@@ -133,8 +133,7 @@ void HttpEncoder::Impl::OnOutcome(const CallPtr& call, HttpOutcome outcome) {
     try {
       *answer = Parse(*call, body);
     } catch (const std::exception&) {
-      // Parse ran out of memory. `answer` still holds the error with which it was made, so the call fails with that
-      // error.
+      // Parse ran out of memory. The call fails with the error that `answer` was initialized with.
     }
     body = {};
     asio::post(loop_, [this, call, answer] { OnAnswer(call, std::move(*answer)); });

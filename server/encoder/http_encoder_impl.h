@@ -26,7 +26,8 @@
 
 namespace maxsim::encoder {
 
-// Limits the log lines about refusals per second, because clients can cause one with every request.
+// The maximum number of log lines per second about calls that the encoder refused. Each request of a client can cause
+// one.
 inline constexpr int kMaxRefusalLines = 5;
 
 // Everything but Encode, identity, Parse and Stop runs on the loop's thread.
@@ -69,8 +70,8 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   void Admit(const Request& waiting);
   absl::Status CheckRoom(const WaitingRequest& waiting) const;
 
-  // Ends a request: calls its `done`, unless that has been called. `queued` says whether the request has been added to
-  // queue_.
+  // Ends a request: calls its `done`, unless `done` was called already. `queued` says whether the request has been
+  // added to queue_.
   void End(const Request& waiting, Result result, bool queued = true);
   void EndAll(const absl::Status& status);
 
@@ -124,15 +125,15 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
 
   // ---- The encoder's identity.
 
-  // Asks an encoder of the dialect `maxsim` for its identity (GET /info). Until it answers, texts stay queued.
+  // Asks an encoder of the dialect `maxsim` for its identity (GET /info). Until the encoder answers, texts stay queued.
   void AskWho();
 
-  // Learns the identity from the answer of GET /info. Returns FAILED_PRECONDITION if this is not the encoder that the
-  // configuration names, UNAVAILABLE if the answer cannot be read.
+  // Reads the encoder's identity from the answer of GET /info and stores it. Returns FAILED_PRECONDITION if this is not
+  // the encoder that the configuration names, UNAVAILABLE if the answer cannot be read.
   absl::Status LearnWho(const std::string& body);
 
   // Returns UNAVAILABLE if an answer comes from another encoder than before, INTERNAL if its vectors have another
-  // dimension. Learns the dimension if it is unknown.
+  // dimension. If no dimension is known yet, stores that of the answer.
   absl::Status CheckWho(const Answer& answer);
 
   const HttpEncoderOptions options_;

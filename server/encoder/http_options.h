@@ -28,11 +28,11 @@ absl::StatusOr<EncoderUrl> ParseEncoderUrl(std::string_view text);
 struct HttpEncoderOptions {
   std::string url;
   Dialect dialect = Dialect::kMaxsim;
-  // The configured part of the encoder's identity. In the dialect `maxsim` the encoder reports the rest, and its report
-  // must agree with this. Prefixes are put before each text, but in the dialect `maxsim` the encoder adds its own.
+  // The configured part of the encoder's identity. In the dialect `maxsim` the encoder reports its identity, which must
+  // agree with the configured part, and adds its own prefixes to texts. In the other dialects the server puts the
+  // configured prefixes before the texts.
   collection::EncoderIdentity identity;
-  // Names of the model's prompts for queries and documents, sent in the dialect `tei`. An empty name means that none is
-  // sent.
+  // Names of the model's prompts for queries and documents, sent in the dialect `tei`. An empty name is not sent.
   std::string query_prompt_name;
   std::string document_prompt_name;
   absl::Duration timeout = absl::Seconds(10);       // of one call, from connecting to the last byte

@@ -20,8 +20,7 @@ void TextQueue::Forget(const WaitingRequest& request) {
   Line& line = lines_[IndexOf(request.request.kind)];
   line.num_texts -= left;
   num_texts_ -= left;
-  // Remove the request now. If no call begins for a long time, requests that have ended must not accumulate in the
-  // queue.
+  // Remove the request now and not in Take, so that ended requests do not pile up while no call can begin.
   std::erase_if(line.requests, [&](const auto& other) { return other.get() == &request; });
 }
 
@@ -64,8 +63,7 @@ std::vector<TextRange> TextQueue::Take(absl::Time now) {
     line.requests.pop_front();
   }
   for (std::shared_ptr<WaitingRequest>& request : longer) line.requests.push_back(std::move(request));
-  // The texts that remain need not wait for another window: they have waited for this one, or did not fit into this
-  // call.
+  // The texts that remain do not wait for another window: they have waited for this one, or did not fit into this call.
   line.since = absl::InfinitePast();
   return taken;
 }

@@ -55,14 +55,15 @@ class TextQueue {
   // Takes out everything that AddAlone has queued.
   std::deque<TextRange> TakeAlone() { return std::exchange(alone_, {}); }
 
-  // Must be called once for a request that is over, so that its texts are no longer counted.
+  // Removes a request that is over. Must be called once for each, so that its texts are no longer counted.
   void Forget(const WaitingRequest& request);
 
   // Returns when the next call may begin: InfinitePast if now, InfiniteFuture if there are no texts.
   absl::Time NextCall() const;
 
-  // Returns the texts of the next call, or none if no call may begin yet. They have the same kind and the same bound on
-  // tokens. The two kinds take turns, and so do requests with more texts than fit into a call.
+  // Returns the texts of the next call, or none if no call may begin yet. All texts of a call have the same kind and
+  // the same max_tokens. Calls for queries and for documents take turns, and so do requests with more texts than fit
+  // into a call.
   std::vector<TextRange> Take(absl::Time now);
 
   size_t num_texts() const { return num_texts_; }

@@ -26,18 +26,20 @@ class Access {
         collections_(collections),
         source_(source) {}
 
-  // Returns the caller of a request that tenants may make, too, by its token. If no token is needed, checks instead
-  // that the request does not come from a web page of another site.
+  // Returns the caller that a request's token identifies. The caller may be a tenant, whose token allows only some
+  // collections. If calls of this scope need no token, returns the error of BrowserGuard or an unrestricted caller.
   absl::StatusOr<service::Caller> Identify(const Request& request, service::Scope scope) const;
 
   // Checks a request that tenants may not make.
   absl::Status Check(const Request& request, service::Scope scope) const;
 
-  // Checks a request for facts about the whole server that needs no token, such as /metrics. If there are tenants, it
-  // needs a token that is not a tenant's: these facts tell about the others.
+  // Checks a request for facts about the whole server, such as /metrics. If there are no tenants, the request needs no
+  // token. If there are tenants, it needs a token that is not a tenant's: the facts would tell one tenant about the
+  // others.
   absl::Status CheckServerFacts(const Request& request) const;
 
-  // Lists the collections in the form in which the caller of the request may see them.
+  // Lists the collections that the caller may see. Hides their folders unless the request's token is an
+  // administrator's.
   std::vector<v1::CollectionInfo> CollectionsFor(const Request& request, const service::Caller& caller) const;
 
   // Returns whether searches need a token.

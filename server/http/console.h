@@ -1,5 +1,5 @@
-// Serves the console: the page at /, its files and its recorded questions below /console/. It is internal to
-// server/http.
+// Serves the console, a web page for trying searches: the page at /, its files and its recorded questions below
+// /console/. Internal to server/http.
 #pragma once
 
 #include <optional>

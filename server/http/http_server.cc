@@ -49,7 +49,7 @@
 namespace maxsim::http {
 namespace {
 
-// Returns the limit, or an infinite one if the limit is zero, which means that it is switched off.
+// Returns the limit, or an infinite one if the limit is zero (switched off).
 absl::Duration OrNone(absl::Duration limit) { return limit > absl::ZeroDuration() ? limit : absl::InfiniteDuration(); }
 
 }  // namespace
@@ -182,7 +182,8 @@ class HttpServer::Impl final : private Application {
   }
 
   Response AnswerModel(const Request& request, const ModelPath& path) {
-    // Clients call kAuth without a token, to find out whether they need one. Only the other paths require it.
+    // Clients call kAuth without a token, to find out whether they need one. All other paths need a token if the server
+    // has tokens.
     absl::StatusOr<service::Caller> caller = service::Caller();
     if (path.kind != ModelPath::Kind::kAuth) caller = access_.Identify(request, service::Scope::kSearch);
     if (!caller.ok()) return Refuse(request, caller.status());

@@ -1,5 +1,5 @@
-// The HTTP port: rerank calls in the formats of several services, /v1/explain, /v1/collections, their changes and their
-// documents, /v1/stats, /metrics, /livez, /readyz, /openapi.json, and the console at /.
+// The HTTP port. It serves rerank calls in the formats of several services, /v1/explain, /v1/collections with changes
+// of collections and their documents, /v1/stats, /metrics, /livez, /readyz, /openapi.json, and the console at /.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,7 @@ struct HttpDependencies {
 };
 
 // Serves from its own threads between Start and Stop. If the server has tokens, calls of the API and the console's
-// recorded questions need one; /metrics, the probes and the console's files do not. If the server asks for client
+// recorded questions need a token; /metrics, the probes and the console's files do not. If the server asks for client
 // certificates, all paths except the probes and /metrics need one. The probes never wait for rerank calls.
 class HttpServer {
  public:

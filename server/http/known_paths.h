@@ -1,4 +1,4 @@
-// The paths that are answered whatever collections, models and rerank APIs there are.
+// The fixed paths of the HTTP port, except those of rerank calls. No name of a collection or model is part of them.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
 // Records the server's activity of the last ten minutes as samples of a few seconds each, so that a person can see what
-// happened recently. Requests are not slowed down: the server's monitor computes the samples from the metrics.
+// happened recently. Requests are not slowed down: a background thread, the server's monitor, computes the samples from
+// the metrics.
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@
 
 namespace maxsim {
 
-// One reading, from which samples are computed. Counts are since the server started.
+// One reading of the metrics. A sample is the difference of two readings. Counts are since the server started.
 struct ActivityTotals {
   struct Device {
     int number = 0;
@@ -75,8 +76,8 @@ class Activity {
     absl::Time end = absl::InfinitePast();             // time of the last reading (MonotonicNow)
   };
 
-  // Takes a reading at `now`, a time of MonotonicNow(). The first reading only begins the first sample. A reading less
-  // than half an interval after the previous one is dropped.
+  // Adds a reading taken at `now`, a time of MonotonicNow(). The first reading only begins the first sample. Ignores a
+  // reading less than half an interval after the previous one.
   void Add(ActivityTotals totals, absl::Time now);
 
   History history() const;

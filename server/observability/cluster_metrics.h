@@ -1,5 +1,5 @@
 // The metrics of a router: its calls to groups and the state of replicas. They are part of Metrics (metrics.h), and
-// documented in docs/reference/metrics.md. A server of collections has none of these series.
+// documented in docs/reference/metrics.md. A server that is not a router has none of these series.
 #pragma once
 
 #include <memory>
@@ -23,13 +23,14 @@ class ClusterMetrics {
   explicit ClusterMetrics(prometheus::Registry& registry);
   ~ClusterMetrics();
 
-  // Counts a call to a group that has ended, whichever of its replicas answered it.
+  // Counts a finished call to a group, whichever replica of the group answered.
   void CountCall(std::string_view group, absl::StatusCode code, absl::Duration duration);
   // Counts a second replica that was asked before the first had answered.
   void CountHedge(std::string_view group);
   // Counts a replica's error after which another replica was asked, or would have been if one had been left.
   void CountRetry(std::string_view group);
-  // Counts a refused answer. `field` names the wrong field, and must be one of a few constants.
+  // Counts a replica's answer that the router refused. `field` names the wrong field, and must be one of a few
+  // constants.
   void CountBadAnswer(std::string_view group, std::string_view field);
 
   // The gauges of one collection on one replica.

@@ -222,8 +222,7 @@ LiveMetrics::Families::Series& LiveMetrics::Families::SeriesOf(std::string_view 
   series.compaction_bytes = owned.Add(compaction_bytes, labels);
   series.compacting = owned.Add(compacting, labels);
   series.accepts_writes = owned.Add(accepts_writes, labels);
-  // A collection accepts writes until Set says that it does not. A gauge that began at 0 would trigger the alert on
-  // this metric.
+  // The gauge begins at 1: a collection accepts writes until Set says that it does not, and a 0 would trigger an alert.
   series.accepts_writes->Set(1);
   series.sequence = owned.Add(sequence, labels);
   series.compacted = owned.Add(compacted, labels);

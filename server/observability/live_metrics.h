@@ -115,11 +115,11 @@ class LiveMetrics {
   // Observes a group commit that was acknowledged. The writing thread calls it once per commit.
   void Observe(std::string_view collection, const GroupCommit& commit);
 
-  // Counts writes that belong to no acknowledged commit: those that were not accepted, or whose commit failed.
+  // Counts writes that no call of Observe counts: those that were not accepted, or whose commit failed.
   void CountWrites(std::string_view collection, const WriteCounts& writes);
 
-  // Counts upserted token vectors that i8 storage represents badly: those that became zeros, and those that lost too
-  // much of their length to rounding.
+  // Counts upserted token vectors that i8 storage represents badly: those that became zero vectors, and those that lost
+  // too much of their length to rounding.
   void CountLossyTokens(std::string_view collection, uint64_t num_zeroed, uint64_t num_coarse);
 
   // Counts a compaction that changed the collection, failed or was stopped. A compaction that found nothing to do is
@@ -128,8 +128,8 @@ class LiveMetrics {
   void CountCompaction(std::string_view collection, CompactionResult result, absl::Duration duration,
                        uint64_t bytes_written);
 
-  // Count the messages of a collection's stream by outcome, and observe how long the stream took to acknowledge one.
-  // The series of a stream exist from the collection's first such call on.
+  // Count the messages of a collection's stream by outcome, and observe how long the stream took to acknowledge a
+  // message. The collection's series about its stream exist from the first of these calls on.
   void CountMessages(std::string_view collection, const std::array<uint64_t, kNumStreamOutcomes>& counts);
   void ObservePublish(std::string_view collection, absl::Duration duration);
 

@@ -38,8 +38,8 @@ class DescriptorSink : public spdlog::sinks::sink {
   // Starts the writer. The caller owns `fd` and keeps it open while the sink lives.
   DescriptorSink(int fd, const Options& options);
   // Waits, for at most flush_time, until the queued lines are written. Does not wait if an earlier flush timed out and
-  // the reader has read nothing since. If the writer is stuck in write(2), because another process filled the pipe, it
-  // is detached.
+  // the reader has read nothing since. If the writer's thread is stuck in write(2), because another process filled the
+  // pipe, the thread is detached.
   ~DescriptorSink() override;
   DescriptorSink(const DescriptorSink&) = delete;
   DescriptorSink& operator=(const DescriptorSink&) = delete;

@@ -57,8 +57,8 @@ Event ParsePayload(std::string_view payload) {
 
 void Append(spdlog::memory_buf_t& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
 
-// Appends text without control characters, except for line ends. Otherwise a client's text could change how the log
-// is displayed. A value with spaces is quoted.
+// Appends text with control characters replaced by spaces, because a client's text must not change how the log is
+// displayed. With `may_quote`, replaces line ends too, and quotes a text that has spaces.
 void AppendText(spdlog::memory_buf_t& out, std::string_view text, bool may_quote) {
   const bool quote = may_quote && (text.empty() || text.find_first_of(" \"=\\") != std::string_view::npos);
   if (quote) out.push_back('"');
@@ -154,8 +154,8 @@ void LogFromGrpc(gpr_log_func_args* args) {
 }
 
 #ifdef MAXSIM_PROTOBUF_LOGS
-// Errors of protobuf are about messages that cannot be parsed. Their senders are told anyway, so only fatal errors
-// are faults of the program.
+// Protobuf's errors are about messages that cannot be parsed. The sender gets an error in any case, so only fatal
+// errors are logged above debug.
 void LogFromProtobuf(google::protobuf::LogLevel severity, const char*, int, const std::string& message) {
   const auto level = severity == google::protobuf::LOGLEVEL_FATAL ? spdlog::level::critical : spdlog::level::debug;
   if (spdlog::should_log(level)) Write(level, Truncate(message, kMaxDebugBytes), {{"from", "protobuf"}});

@@ -33,8 +33,8 @@ inline prometheus::Family<prometheus::Histogram>& AddHistogram(prometheus::Regis
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
-// The series of one thing that comes and goes, such as a collection. They are removed when this object is destroyed.
-// The registry must outlive it.
+// The metrics' series about one thing that comes and goes, such as a collection. The destructor removes the series from
+// the registry, which must outlive this object.
 class OwnedSeries {
  public:
   OwnedSeries() = default;

@@ -94,8 +94,8 @@ class Metrics {
   void SetQueue(int64_t jobs, uint64_t work, uint64_t bytes);
   void SetQueueClients(int64_t clients);
   void SetInFlight(int64_t jobs);
-  // Set the bytes of answers that clients have not read yet, and count a call that was ended because of too many such
-  // bytes.
+  // SetUnreadAnswerBytes sets how many bytes of answers clients have not read yet. CountUnreadAnswersEnded counts a
+  // call that was ended because there were too many.
   void SetUnreadAnswerBytes(uint64_t bytes);
   void CountUnreadAnswersEnded();
 
@@ -155,7 +155,7 @@ class Metrics {
   // The metrics by tenant.
   TenantMetrics& tenants() { return *tenants_; }
 
-  // Sets the gauge to 1 while the server would answer a request, else to 0, as /readyz does.
+  // Sets the gauge maxsim_ready to 1 or 0, to agree with /readyz.
   void SetReady(bool ready);
 
   // Sets the number of collections of the cluster that the server does not have yet.

@@ -24,8 +24,8 @@ inline const prometheus::Histogram::BucketBoundaries& BatchQueryBuckets() {
   return *buckets;
 }
 
-// The buckets are powers of ten: 32 query tokens x 100 passages of 100 tokens are 3.2e5 pairs, a million documents
-// 3.2e9.
+// The buckets are powers of ten. For a query of 32 tokens, 100 passages of 100 tokens are 3.2e5 pairs, and a million
+// such passages are 3.2e9.
 inline const prometheus::Histogram::BucketBoundaries& TokenPairBuckets() {
   static const auto* const buckets =
       new prometheus::Histogram::BucketBoundaries{1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11};
@@ -153,7 +153,7 @@ struct Metrics::Families {
   Family<Gauge>& gpu_temperature = AddGauge(registry, "maxsim_gpu_temperature_celsius", "Temperature of the GPU.");
   Family<Gauge>& gpu_power = AddGauge(registry, "maxsim_gpu_power_watts", "Power draw of the GPU.");
 
-  // The series of the hot path are kept: Family::Add takes a lock and hashes its labels.
+  // Pointers to the series of the hot path, because Family::Add takes a lock and hashes its labels.
   struct MethodSeries {
     Histogram* duration = nullptr;
     std::array<Counter*, kNumStatusCodes> by_code{};
@@ -194,8 +194,8 @@ struct Metrics::Families {
 
   DeviceSeries& SeriesOfDevice(int device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     DeviceSeries& series = devices[device];
-    // The last member is null at the first call, and if memory ran out in an earlier one. Then make all series: Add
-    // returns a series that exists already as it is.
+    // cache_misses, which is set last, is null at the first call, or if memory ran out in an earlier call. Then all
+    // series are made; for a series that already exists, Add returns it.
     if (series.cache_misses != nullptr) return series;
     const prometheus::Labels labels = {{"device", absl::StrCat(device)}};
     series.up = &device_up.Add(labels);

@@ -1,5 +1,5 @@
-// The metrics of scans of codes, and of scoring the documents that the scans choose. These metrics are part of Metrics
-// (metrics.h), and documented in docs/reference/metrics.md.
+// The metrics of scans of codes (compressed token vectors), and of scoring the documents that the scans choose. These
+// metrics are part of Metrics (metrics.h), and documented in docs/reference/metrics.md.
 #pragma once
 
 #include <array>

@@ -18,8 +18,8 @@ class Registry;
 
 namespace maxsim {
 
-// The class is thread-safe. `tenant` is always a label of TenantRegistry (server/service/tenants/), which bounds their
-// number. The series of a tenant exist from its first call on.
+// The class is thread-safe. `tenant` must be a label that TenantRegistry (server/service/tenants/) has given, which
+// bounds the number of labels. The series of a tenant exist from its first call on.
 class TenantMetrics {
  public:
   // `registry` must outlive it.

@@ -16,8 +16,8 @@ namespace maxsim::http {
 // * {"path": TEXT};
 // * {} or nothing.
 //
-// They do not set the name of the collection in the request. INVALID_ARGUMENT names the member, its value and what is
-// accepted.
+// The functions do not set the name of the collection in the request. INVALID_ARGUMENT names the member, its value and
+// what is accepted.
 absl::StatusOr<v1::CreateCollectionRequest> ParseCreateBody(const std::string& body);
 absl::StatusOr<v1::SnapshotCollectionRequest> ParseSnapshotBody(const std::string& body);
 absl::StatusOr<v1::CompactCollectionRequest> ParseCompactBody(const std::string& body);

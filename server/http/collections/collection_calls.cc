@@ -115,7 +115,7 @@ void CollectionCalls::Handle(const Request& request, service::CallContext contex
   log::Write(spdlog::level::info, "admin_call", {{"method", MethodOf(call)}, {"name", name}, {"peer", request.peer}});
   worker_->Post(std::move(name), service::Worker::Length::kLong, /*stop=*/nullptr,
                 [change = *std::move(change), reply = std::move(reply), span](const absl::Status& turn) mutable {
-                  // If memory runs out while the answer is made, the destruction of `reply` answers.
+                  // If memory runs out while the answer is made, the destructor of `reply` answers with a 503.
                   maxsim::Guarded([&] {
                     if (!turn.ok()) {
                       (*reply)(Error(turn));

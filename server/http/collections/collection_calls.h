@@ -23,8 +23,8 @@ namespace maxsim::http {
 const char* MethodOf(CollectionCall call);
 std::string_view SpanNameOf(CollectionCall call);
 
-// Runs the changes on the worker, which runs the changes of one collection one after another, also those that came by
-// gRPC. A change goes on when its client closes the connection, and http.request_timeout does not apply to it: a
+// Runs the changes on `worker`, which runs the changes of one collection one after another, including those that came
+// by gRPC. A change continues when its client closes the connection, and http.request_timeout does not apply to it: a
 // change may take minutes, and proxies give up sooner. When the server stops, it ends the change (Role::StopChanges).
 // Thread-safe. The object must outlive its calls, and its constructor's arguments must outlive the object.
 class CollectionCalls {

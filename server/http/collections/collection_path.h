@@ -23,14 +23,14 @@ struct CollectionPath {
 // encoding is invalid.
 std::optional<CollectionPath> ParseCollectionPath(std::string_view path);
 
-// Returns the name if `path` is the path of a collection itself, for which GET returns a description; else nullopt.
+// Returns NAME if `path` is /v1/collections/NAME, for which GET returns a description; else nullopt.
 std::optional<std::string> CollectionOf(std::string_view path);
 
 // Returns which change a request with this method and path makes, or nullopt if it makes none.
 std::optional<CollectionCall> FindCollectionCall(std::string_view method, const CollectionPath& path);
 
-// Returns the methods that a path takes, as the header Allow has them. Without `changes`, returns only those that
-// read, or "" if there is none.
+// Returns the methods that a path takes, as text for the header Allow. If `changes` is false, returns only the methods
+// that read, or "" if the path takes none.
 std::string_view MethodsOf(const CollectionPath& path, bool changes);
 
 }  // namespace maxsim::http

@@ -146,7 +146,7 @@ class LayoutEvents final : public BodyEvents {
   std::string MatrixPath() const override { return "owners"; }  // No matrix is read.
 
   v1::SetLayoutRequest& request_;
-  // For the body, the present owner and its slots: the present member, and the members that came.
+  // One element each for the body, the current owner and its slots: the current member, and which members were seen.
   std::array<size_t, 3> member_ = {};
   std::array<std::array<bool, 2>, 3> seen_ = {};
 };

@@ -10,8 +10,8 @@ namespace maxsim::http {
 
 // Parses {"expected_revision": N, "owners": [{"group": TEXT, "slots": {"first_slot": N, "end_slot": N}}, ...]}, where
 // all members are required. Does not set the name of the collection. INVALID_ARGUMENT names the member, its value and
-// what is accepted. Reads at most kMaxSlotOwners + 1 owners, and refuses a longer list. Does not check the owners
-// otherwise: SetLayout does.
+// what is accepted. Refuses a list of more than kMaxSlotOwners + 1 owners. All other checks of the owners are
+// SetLayout's.
 absl::StatusOr<v1::SetLayoutRequest> ParseLayoutBody(const std::string& body);
 
 }  // namespace maxsim::http

@@ -13,7 +13,7 @@ namespace maxsim::http {
 // Parses {"documents": [{"id": ID, "tokens": MATRIX or "text": TEXT, "payload": {...}, "version": N}, ...]}, where a
 // matrix is as in the body of a rerank call. A payload is kept as it was sent. INVALID_ARGUMENT names the member, its
 // value and what is accepted. `stop` (may be null) is called every few milliseconds; its error ends the parsing. Takes
-// time in proportion to the body, and memory in proportion to the message.
+// time in proportion to the body, and memory in proportion to the result.
 absl::StatusOr<v1::UpsertRequest> ParseUpsertBody(const std::string& body, const service::RequestLimits& limits,
                                                   const StopCheck& stop = nullptr);
 

@@ -22,8 +22,8 @@ Response DocumentError(const absl::Status& status) {
   return Error(ToHttpCode(status.code()), status, FormatDocumentError(status));
 }
 
-// On a thread of the pool, formats `answer` with `format`, or formats its error, and replies. The calling thread does
-// not do this itself, because it must not be held up.
+// On a thread of the pool, formats `answer` with `format`, or formats its error, and replies. The calling thread must
+// not block, so it does not format the answer itself.
 template <typename Answer, typename Format>
 void AnswerFrom(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> reply, absl::StatusOr<Answer> answer,
                 Format format) {

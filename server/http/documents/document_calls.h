@@ -25,7 +25,7 @@ const char* MethodOf(DocumentCall call);
 std::string_view SpanNameOf(DocumentCall call);
 service::Scope ScopeOf(DocumentCall call);
 
-// Thread-safe. It must outlive its calls, and its constructor's arguments must outlive it.
+// Thread-safe. The object must outlive its calls, and the constructor's arguments must outlive the object.
 class DocumentCalls {
  public:
   DocumentCalls(service::DocumentApi* documents, TextPlaces* text_places, boost::asio::thread_pool* pool)

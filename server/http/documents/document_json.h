@@ -35,7 +35,8 @@ std::string FormatCount(const v1::CountResponse& response);
 // "sequence": N}.
 std::string FormatFacets(const v1::FacetsResponse& response);
 
-// Formats an error of DocumentService. Replaces its field, a gRPC path, by the name in the body.
+// Formats an error of DocumentService. If the error names a field by its gRPC path, replaces the path by the field's
+// name in the HTTP body.
 std::string FormatDocumentError(const absl::Status& status);
 
 }  // namespace maxsim::http

@@ -10,7 +10,8 @@ namespace {
 constexpr std::string_view kCollections = "/v1/collections/";
 constexpr std::string_view kDocuments = "documents";
 
-// The last parts of paths that take POST. A document may have such a name as its id: a GET of the path reads it.
+// The last parts of paths that take POST. A document's id may also be "get" or "scroll": a GET of the path reads that
+// document.
 constexpr std::string_view kGetName = "get";
 constexpr std::string_view kScrollName = "scroll";
 

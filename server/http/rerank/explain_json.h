@@ -34,7 +34,7 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
 std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
                               const v1::ExplainResponse& explanation);
 
-// Formats an error of ExplainApi. Replaces its field by the name in the body.
+// Formats an error of ExplainApi, with its field named as in the body.
 std::string FormatExplainError(const absl::Status& status);
 
 }  // namespace maxsim::http

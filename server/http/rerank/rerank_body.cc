@@ -32,8 +32,7 @@ bool RerankEvents::Key(std::string& key) {
   return Wrong(Cat("query.", Printable(key, kLongestQuote)), "is not a member beside the text before it");
 }
 
-// Notes which member the next value belongs to. Refuses a member that appears twice, and a name that is not of a
-// member.
+// Notes which member the next value belongs to. Refuses a member that appears twice, and an unknown name.
 bool RerankEvents::SelectMember(const std::string& key) {
   const auto* const known = std::find_if(kMemberNames.begin(), kMemberNames.end(),
                                          [&](const MemberName& candidate) { return candidate.name == key; });
@@ -319,7 +318,7 @@ bool RerankEvents::EndBody() {
   if ((seen_ & BitOf(Member::kDocuments)) == 0) return Wrong("documents", "is missing");
   if (!TakeRankFields()) return false;
   if (!request_.candidates().has_whole_collection()) {
-    // If the body has no number of results, returns all documents, as other services do. If the offset leaves no room
+    // Without top_n the answer has all documents of the request, as with other services. If the offset leaves no room
     // for results, the service refuses the request.
     const int64_t room = limits_.max_top_k / std::max<int64_t>(request_.group_size(), 1) - request_.offset();
     const auto all = static_cast<uint32_t>(std::min(num_documents_, room > 0 ? room : limits_.max_top_k));

@@ -6,11 +6,11 @@
 //    "filter": TEXT | {...}, "min_sequence": N, "request_id": "...",
 //    "refinement": {"documents": N, "budget": N, "require_proof": true}}
 //
-// A MATRIX is {"dtype": "f32"|"f16"|"bf16", "shape": [tokens, dim], "data": BASE64} or [[...], ...]. A DOCUMENT is
-// the id of a stored one (a text or an integer), a text (under the paths that say so), or an object: {"id": ID},
-// {"text": TEXT} or {"tokens": MATRIX}. An object with a text or tokens may have any other members. Clients of other
-// services may use those services' names for members; some of these are ignored (rerank_members.h). A member that is
-// null counts as absent.
+// A MATRIX is {"dtype": "f32"|"f16"|"bf16", "shape": [tokens, dim], "data": BASE64} or [[...], ...]. A DOCUMENT is the
+// id of a stored document (a text or an integer), the document's text (on paths where strings are texts, RerankPath),
+// or an object: {"id": ID}, {"text": TEXT} or {"tokens": MATRIX}. An object with a text or tokens may have any other
+// members. Clients of other services may use those services' names for members; some of these are ignored
+// (rerank_members.h). A member that is null counts as absent.
 #pragma once
 
 #include <string>
@@ -30,9 +30,9 @@ struct RerankBody {
 };
 
 // Parses a body. Returns INVALID_ARGUMENT for the first error, naming the member of the body, its value and what is
-// accepted. Stops reading when the body exceeds `limits`. Everything else that the message can express is checked by
-// the service. `stop` (may be null) is called every few milliseconds; its error ends the parsing. Takes time in
-// proportion to the body, and memory in proportion to the message.
+// accepted. Returns the error as soon as the body exceeds `limits`. The service checks everything else. `stop` (may be
+// null) is called every few milliseconds; its error ends the parsing. Takes time in proportion to the body, and memory
+// in proportion to the result.
 absl::StatusOr<RerankBody> ParseRerankBody(const std::string& body, const RerankPath& path,
                                            const service::RequestLimits& limits, const StopCheck& stop = nullptr);
 

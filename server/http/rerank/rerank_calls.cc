@@ -18,8 +18,8 @@
 namespace maxsim::http {
 namespace {
 
-// If the client may have meant its strings as texts and not as ids, returns the URL path to which it should have sent
-// the request. Otherwise returns "".
+// If the client may have meant its documents as texts and not as ids, returns the path to which it should have sent the
+// request. Otherwise returns "".
 std::string TextPathOf(const v1::RerankRequest& request, const RerankPath& path) {
   const bool may_be_texts =
       !path.strings_are_texts && service::HasTexts(request) && request.candidates().has_string_ids();
@@ -33,8 +33,8 @@ absl::Status WithTextHint(const absl::Status& status, const std::string& text_pa
   return client::WithAddition(status, absl::StrCat("; where the documents are texts, ask ", text_path));
 }
 
-// Returns NOT_FOUND if none of the ids of a query with a text was found. The ids are probably texts that were sent
-// without /text.
+// Returns NOT_FOUND if none of the ids of a query with a text was found. The ids are probably texts that were sent to a
+// path without /text.
 absl::StatusOr<v1::RerankResponse> TextsForIds(const AnswerForm& form, v1::RerankResponse response) {
   if (form.text_path.empty() || response.results_size() != 1) return response;
   const v1::QueryResult& result = response.results(0);

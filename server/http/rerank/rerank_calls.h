@@ -22,8 +22,8 @@ namespace maxsim::http {
 // Thread-safe.
 class RerankCalls {
  public:
-  // The pointers must outlive the calls. With `root_documents_are_texts`, strings in `documents` are texts on every
-  // path.
+  // The pointers must outlive the calls. If `root_documents_are_texts`, strings in `documents` are texts on every path,
+  // else only on paths below /text.
   RerankCalls(service::RerankApi* rerank, service::ExplainApi* explain, Metrics* metrics, TextPlaces* text_places,
               boost::asio::thread_pool* pool, bool root_documents_are_texts)
       : rerank_(rerank),
@@ -39,8 +39,9 @@ class RerankCalls {
   void Explain(Request request, service::CallContext context, std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
 
  private:
-  // Chooses the collection of a call and, if the call has texts, takes one of the TextPlaces. If either fails,
-  // answers the call with the error and returns false. `text_path` is AnswerForm::text_path.
+  // Chooses the collection of a call. If the call has texts, also takes a place from text_places_, which limits how
+  // many such calls run at a time. If either fails, answers the call with the error and returns false. `text_path` is
+  // AnswerForm::text_path.
   bool Admit(service::CallContext& context, ReplyOnce& reply, const std::string& text_path, v1::RerankRequest* call,
              std::shared_ptr<const void>* place);
   // Answers a call that is refused before it reaches the service.

@@ -92,7 +92,8 @@ class RerankEvents final : public BodyEvents {
   bool AddRankField(const std::string& name);
   // If the body has rank_fields, makes each document's text from those of its members that rank_fields names.
   bool TakeRankFields();
-  // If every document is an object with an id, treats them as documents sent with the body rather than stored ones.
+  // If every document is an object with an id and strings are texts on this path, treats the objects as documents sent
+  // with the body, and not as ids of stored documents.
   void CarryObjectsWithIds();
   bool RefuseQuery() { return Wrong("query", "must be a text, a list of rows of numbers, or {dtype, shape, data}"); }
   bool RefuseElement(std::string_view shown);

@@ -65,7 +65,7 @@ void AppendPayload(const std::string& payload, std::string& text);
 // the status has them.
 std::string FormatError(const absl::Status& status);
 
-// Returns an error of RerankApi with its field, a gRPC path, replaced by the name in the body.
+// Returns an error of RerankApi in which the gRPC path of a field is replaced by the field's name in the body.
 absl::Status NamedAsInRerankBody(const absl::Status& status);
 
 // Formats an error of RerankApi, with NamedAsInRerankBody.

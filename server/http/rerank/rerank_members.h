@@ -35,7 +35,8 @@ struct MemberName {
   Member member;
 };
 
-// The services whose clients call this API have different names for the same member (docs/reference/http.md).
+// Clients of different services use different names for the same member (docs/reference/http.md), so a Member may have
+// several.
 inline constexpr std::array<MemberName, 49> kMemberNames = {{
     {"model", Member::kModel},
     {"model_id", Member::kModel},
@@ -88,7 +89,7 @@ inline constexpr std::array<MemberName, 49> kMemberNames = {{
     {"user_id", Member::kIgnored},
 }};
 
-// Returns the name that the body has for a field of RerankRequest, or "" if it is not listed here.
+// Returns the name in the HTTP body of a field of RerankRequest whose name differs there; else "".
 inline std::string_view NameOfField(std::string_view field) {
   if (field == "collection") return "model";
   if (field == "queries") return "query";

@@ -1,4 +1,4 @@
-// The paths of rerank calls. On each path, bodies and answers have the form of the services whose clients call it.
+// The paths of rerank calls. On each path, bodies and answers have the form of the services whose clients use the path.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Makes responses that several paths of the HTTP port use, and turns an exception into the error of a single request.
-// Internal to server/http.
+// Makes the responses of the HTTP port, and turns an exception into the error of a single request. Internal to
+// server/http.
 #pragma once
 
 #include <exception>
@@ -59,8 +59,8 @@ inline void LogRequestException(const char* what) noexcept {
   }
 }
 
-// Runs `work`. If it throws, because memory runs out for example, only this request fails. If memory ran out, the
-// response tells the client to retry.
+// Runs `work`. If `work` throws, returns an error, so that only this request fails. If memory ran out, the error tells
+// the client to retry.
 template <typename Result, typename Work>
 Result Guarded(Work work) {
   try {

@@ -35,7 +35,8 @@ class BodyEvents : public JsonEvents {
   BodyEvents(int max_depth, const StopCheck& stop) : JsonEvents(max_depth), stop_(stop) {}
 
   // A subclass defines these functions, which are called for values that are neither part of a matrix nor ignored.
-  // `exact` is the number as it was sent. StartList, StartObject and Key may call the functions below.
+  // `exact` is the number as it was sent. StartList, StartObject and Key may call ReadRows, ReadEncoded, Skip and
+  // Ignore.
   virtual bool Null() { return Refuse("null"); }
   virtual bool Bool(bool value) { return Refuse(value ? "true" : "false"); }
   virtual bool Text(std::string& value) = 0;
@@ -56,15 +57,16 @@ class BodyEvents : public JsonEvents {
   // Called at the end of a container that Ignore skips.
   virtual bool EndIgnored() { return true; }
 
-  // Reads the container that has just begun, and all in it, as a matrix: [[...], ...] as F32, or an object with dtype,
-  // shape and data. Refuses a matrix of more than `max_rows` rows with an error that names the limit `limit_name`.
+  // Read the list or object that has just begun as a matrix: ReadRows reads [[...], ...] as F32, ReadEncoded reads an
+  // object with dtype, shape and data. A matrix of more than `max_rows` rows is an error that names the limit
+  // `limit_name`.
   bool ReadRows(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
   bool ReadEncoded(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
   // Reads a matrix that is an object whose first member `key` has already been passed to Key.
   bool ReadEncoded(v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name, std::string_view key) {
     return ReadEncoded(matrix, max_rows, limit_name) && SelectPart(key);
   }
-  // Reads to the end of the container that has just begun, and then refuses it with a message that shows it.
+  // Skips to the end of the list or object that has just begun, and then reports an error that quotes it.
   bool Skip();
   // Ignores the container that has just begun.
   bool Ignore();
@@ -80,7 +82,7 @@ class BodyEvents : public JsonEvents {
   // Returns a value as it would be written in JSON, cut short.
   static std::string Shown(const Json& value);
   static std::string Shown(const std::string& text);
-  // Returns the container that ends here and began at the byte `begin`, as it was sent.
+  // Returns the text of the list or object that has just ended. `begin` is its first byte in the body.
   std::string_view Since(size_t begin) const { return body_.substr(begin, position() - begin); }
 
  private:
@@ -100,8 +102,8 @@ class BodyEvents : public JsonEvents {
   bool OnEndArray() override;
 
   void BeginMatrix(Reading reading, v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
-  // Called while a matrix is read or a container is passed over, if a container begins or ends or a single value comes
-  // that is not part of the matrix.
+  // Handle what is not part of a matrix, within a matrix or a skipped list or object: the begin or end of a list or
+  // object, and single values.
   bool StartContainer();
   bool EndContainer();
   bool Scalar(std::string_view shown);

@@ -16,17 +16,16 @@ inline std::string Dump(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Returns the value of a JSON integer from 0 to 2^64 - 1. Returns nullopt for any other value, also for 3.0, which is
-// parsed as a float.
+// Returns the value of a JSON integer from 0 to 2^64 - 1, or nullopt for any other value, including 3.0.
 inline std::optional<uint64_t> Unsigned(const nlohmann::json& number) {
   if (number.is_number_unsigned()) return number.get<uint64_t>();
   if (number.is_number_integer() && number.get<int64_t>() >= 0) return static_cast<uint64_t>(number.get<int64_t>());
   return std::nullopt;
 }
 
-// Makes the text of a JSON object, member by member. Answers to calls must use it, and not nlohmann's arrays and
-// objects: these allocate when they are destroyed, so that the process ends if memory runs out while one exists. A
-// nlohmann scalar allocates nothing then.
+// Makes the text of a JSON object, member by member. Answers to calls must use this class, and not nlohmann's arrays
+// and objects. Those allocate memory in their destructors, which ends the process if memory has run out. nlohmann's
+// scalars do not.
 class ObjectText {
  public:
   // Adds a member whose value is a scalar.

@@ -1,5 +1,5 @@
 // Protects a server without tokens from web pages of other sites. Such a page can make a visitor's browser send
-// requests to this server. Two headers reveal them:
+// requests to this server. Two headers reveal such requests:
 //
 //   Host     In a DNS rebinding attack, a site changes its DNS name to resolve to this server's address. The browser
 //            then takes the site's page for this server's own and lets it read answers, but still sends the site's name
@@ -43,8 +43,8 @@ class BrowserGuard {
 // and a final dot.
 std::string HostNameOf(std::string_view authority);
 
-// Returns true for IP addresses, and for names that cannot be registered in the public DNS. No page of another site can
-// be served under such a name.
+// Returns true for IP addresses, and for names that cannot be registered in the public DNS. An attacker cannot serve a
+// page under such a name.
 bool IsPrivateName(std::string_view name);
 
 }  // namespace maxsim::http

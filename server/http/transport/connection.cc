@@ -83,8 +83,7 @@ void Connection::Start() {
 void Connection::Close() {
   if (phase_ == Phase::kClosed) return;
   phase_ = Phase::kClosed;
-  // Keep the connection until this function returns. The list of connections, or a step of the handshake, may hold
-  // the last other reference.
+  // Keep the connection until this function returns: what it does below may release all other references.
   const std::shared_ptr<Connection> self = shared_from_this();
   if (cancelled_ != nullptr) *cancelled_ = true;
   Error ignored;

@@ -29,13 +29,14 @@ namespace maxsim::http {
 // Logs the exception that ended the work on an event.
 void LogException(const std::exception& exception) noexcept;
 
-// Reads requests one after another, and has each answered. All members run on the loop's thread; operations in flight
-// keep the connection alive.
+// Reads requests one after another, and has each answered. All members run on the thread of the event loop. Operations
+// in flight keep the connection alive.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(boost::asio::io_context* loop, boost::asio::ip::tcp::socket socket, Connections* connections);
 
-  // Adds itself to the idle connections and begins to read. If it throws std::bad_alloc, it has closed the connection.
+  // Adds the connection to the idle ones and begins to read. If Start throws std::bad_alloc, it has closed the
+  // connection.
   void Start();
 
   // Closes at once. Idempotent.
@@ -47,11 +48,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Returns how long the body of the current request has been arriving; zero if none is.
   absl::Duration ReceivingFor() const;
 
-  // Closes the connection, because another request takes the place of its slow body.
+  // Closes the connection, whose body arrives slowly, to make room for another request.
   void GiveWay();
 
-  // Closes the connection unless the application still has its request. A client that has not read its answer by now
-  // gets no more time.
+  // Closes the connection, unless the application is still handling its request. A client that has not read its answer
+  // by now gets no more time.
   void EndGrace();
 
  private:
@@ -97,8 +98,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnRequest();
   void WatchForHangup();
   void Refuse(int status, const absl::Status& why);
-  // If a request is answered before all of it has been read, the rest must not be taken for the next request.
-  // `more_to_come` says so, and ends the connection after the answer.
+  // Sends an answer. `more_to_come` says that the request has not been read to its end. Then the connection ends after
+  // the answer, so that the rest is not taken for the next request.
   void Answer(Response response, bool more_to_come);
   void OnWritten(bool more_to_come);
   void Linger();
@@ -121,7 +122,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool keep_alive_ = false;
   boost::beast::http::response<boost::beast::http::string_body> message_;
   std::array<char, 1024> scratch_;
-  // The loop stores an answer or a handshake's result from another thread here, so that handing it over does not
+  // Memory in which another thread passes an answer or a handshake's result to the event loop, so that this does not
   // allocate.
   SlotMemory delivery_memory_;
 };

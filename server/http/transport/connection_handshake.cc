@@ -1,5 +1,4 @@
-// The beginning of a connection on a port with certificates: finds out whether the connection is encrypted, and does
-// its handshake.
+// Finds out whether a new connection on a port with certificates is encrypted, and if so does its TLS handshake.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -25,7 +24,7 @@ constexpr char kHandshakeRecord = 0x16;
 
 }  // namespace
 
-// The result of a handshake's step, passed to the loop. It allocates no memory, and keeps the loop running.
+// Passes the result of a handshake's step to the event loop. Allocates no memory, and keeps the loop running.
 struct Connection::HandshakeStep {
   using allocator_type = SlotMemory::Allocator<std::byte>;
 

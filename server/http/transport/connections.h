@@ -19,8 +19,8 @@ namespace maxsim::http {
 class Connection;
 class HandshakeThreads;
 
-// Identifies a peer for the limits: an IPv4 address, or the first 64 bits of an IPv6 address, which name a network,
-// because one peer may use any address of its network.
+// Identifies a peer for the limits: an IPv4 address, or the first 64 bits of an IPv6 address. These 64 bits name a
+// network, and one peer may use any address of its network.
 using PeerKey = std::array<uint8_t, 8>;
 PeerKey PeerKeyOf(const boost::asio::ip::address& address);
 
@@ -52,10 +52,11 @@ class Connections {
   // Gives an idle connection a request slot, if necessary by closing a connection with a slow body. Returns false if no
   // slot is available.
   bool TakeSlot(const PeerKey& peer, Position position);
-  // Returns the connection's slot, and adds it to the idle ones as the one that became idle last.
+  // Takes the request slot back from a connection, and adds the connection to the idle ones.
   void ReturnSlot(const PeerKey& peer, Position position);
 
-  // Adds `size` to the counted bytes of bodies. Returns false if that would exceed TransportOptions::max_body_memory.
+  // Adds `size` to the counted bytes of bodies. To stay within TransportOptions::max_body_memory, closes connections
+  // with slow bodies, other than `holder`. Returns false if that makes too little room.
   bool HoldBodyBytes(uint64_t size, const Connection* holder);
   void ReleaseBodyBytes(uint64_t size) { body_bytes_ -= size; }
 
@@ -76,8 +77,8 @@ class Connections {
     size_t num_open = 0;  // including busy ones
   };
 
-  // Finds the connection other than `except` whose body has been arriving longest, and closes it if that is longer than
-  // `slow_body`. Returns whether it closed one.
+  // Closes the connection, other than `except`, whose body has been arriving longest, if it has been arriving for
+  // longer than `slow_body`. Returns whether it closed one.
   bool DropSlowBody(const Connection* except);
   void Report() { application_->OnConnections(size()); }
 

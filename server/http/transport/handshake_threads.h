@@ -1,5 +1,5 @@
-// Runs the steps of TLS handshakes on threads of their own, because a signature takes as long as hundreds of answers to
-// probes. It is internal to server/http.
+// Runs the steps of TLS handshakes on their own threads: one signature takes as long as hundreds of answers to health
+// probes. Internal to server/http.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@ class HandshakeThreads {
   HandshakeThreads(const HandshakeThreads&) = delete;
   HandshakeThreads& operator=(const HandshakeThreads&) = delete;
 
-  // Queues a step for one of the threads; returns its number, for Remove. Peers take turns of one step, so that a flood
-  // from one peer delays another by no more than a step. A peer's newest step goes first, because in a flood the oldest
-  // connections are closed first, and work on their handshakes would be wasted. Throws std::bad_alloc. A step must not
-  // throw.
+  // Queues a step for one of the threads; returns its number, for Remove. Peers take turns, one step each, so that a
+  // flood from one peer delays another peer by no more than a step. A peer's newest step goes first, because in a flood
+  // the oldest connections are closed first, and work on their handshakes would be wasted. Throws std::bad_alloc. A
+  // step must not throw.
   uint64_t Add(const PeerKey& peer, Step step);
 
   // Removes a waiting step. Returns false if the step is running or has run.

@@ -205,8 +205,8 @@ absl::Status RequestReader::CheckHost() const {
 absl::Status RequestReader::CheckFraming() const {
   const auto& header = parser_->get();
   if (header.count(field::authorization) > 1) return absl::InvalidArgumentError("Authorization: appears twice");
-  // Check the headers that the parser does not check strictly: it refuses lengths that contradict one another, but
-  // uses the first length of a list, and looks only at the last of several codings.
+  // Checks the headers for which the parser is too lenient: of a list of lengths it uses the first, and of several
+  // codings it looks only at the last.
   if (header.count(field::content_length) > 1) return absl::InvalidArgumentError("Content-Length: appears twice");
   if (header.count(field::content_length) > 0) {
     const std::string length = Text(header[field::content_length]);

@@ -1,5 +1,5 @@
-// Frames requests on one connection: bytes go in as they arrive, requests come out. Uses no sockets. Internal to
-// server/http.
+// Splits the bytes of one connection into requests. The caller passes in the bytes as they arrive; the class uses no
+// sockets. Internal to server/http.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ namespace maxsim::http {
 // Returns whether `value` may be a Host: an address or a name, maybe empty, maybe with a port (RFC 9110, 7.2).
 bool IsHost(std::string_view value);
 
-// Only one thread at a time may use it. Members may throw std::bad_alloc. After that the request is lost, and only End,
-// Begin and the getters that are valid after kHeader may be called.
+// For one thread at a time. Members may throw std::bad_alloc. The request is then lost, and only End, Begin and the
+// getters that are valid after kHeader may be called.
 class RequestReader {
  public:
   enum class Progress {
@@ -84,7 +84,8 @@ class RequestReader {
   Progress Refuse(int status, const std::string& why);
   Progress RefuseFor(const Error& error);
   Progress TakeHeader();
-  // Returns INVALID_ARGUMENT for a request whose end, or whose host, another server could read differently.
+  // Returns INVALID_ARGUMENT for a request whose end, or whose host, a proxy in front of this server could read
+  // differently (request smuggling).
   absl::Status CheckFraming() const;
   absl::Status CheckHost() const;
   absl::Status TakeTarget();

@@ -20,8 +20,8 @@
 
 namespace maxsim::http {
 
-// All members run on the loop's thread. So do handlers, later than the call that they were given to. The owner must
-// ensure that the stream outlives its operations. At most one operation and one wait may be in flight.
+// All members run on the thread of the event loop. So do handlers, never within the call that they were passed to. The
+// owner must ensure that the stream outlives its operations. At most one operation and one wait may be in flight.
 class Stream {
  public:
   using Socket = boost::asio::ip::tcp::socket;
@@ -67,7 +67,8 @@ class Stream {
     return size < 0 && (errno == EAGAIN || errno == EINTR) ? Ahead::kNothing : Ahead::kEnd;
   }
 
-  // Reads some bytes into the buffer, and then calls `handler(Error, size_t)`, also if the stream has ended.
+  // Reads some bytes into the buffer, and then calls `handler(Error, size_t)`. If the stream has ended, the error is
+  // eof.
   template <typename Handler>
   void AsyncReadSome(boost::asio::mutable_buffer buffer, Handler handler) {
     if (session_ == nullptr) return socket_.async_read_some(buffer, std::move(handler));

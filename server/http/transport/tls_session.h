@@ -36,8 +36,8 @@ class TlsSession {
   Result Read(void* data, size_t size, size_t* num_read);
   // Returns kDone if Read would return a byte.
   Result Peek();
-  // Writes up to `size` bytes, which must be at least one. If the result is not kDone, the next call must pass the same
-  // bytes; their address may differ.
+  // Writes up to `size` bytes; `size` must not be 0. If the result is not kDone, the next call must pass the same
+  // bytes, which may have moved to another address.
   Result Write(const void* data, size_t size, size_t* num_written);
 
   // Tells the peer that no more data follows, if the handshake is over and the socket can take the message now.

@@ -1,6 +1,6 @@
-// HTTP/1.1 over TCP: connections, framing, limits on sizes and times. It knows nothing of what the paths mean. One
-// thread moves all bytes, so that a connection costs only memory and a file descriptor, and a slow or idle peer delays
-// no other. Only TLS handshakes have threads of their own.
+// HTTP/1.1 over TCP: connections, framing, limits on sizes and times. The application decides what the paths mean. One
+// thread moves all bytes, so a connection costs only memory and a file descriptor, and a slow or idle peer delays no
+// other. Only TLS handshakes have their own threads.
 #pragma once
 
 #include <atomic>
@@ -58,7 +58,7 @@ struct Response {
   absl::Status error = {};  // error in the body, for the records; OK if the call succeeded
 };
 
-// Answers the requests. The transport calls all members on its thread, so they must not block; Handle passes longer
+// Answers the requests. The transport calls all members on its thread, so they must not block; Handle must pass longer
 // work to other threads. An exception ends only the current request, with a 503 if possible.
 class Application {
  public:
@@ -74,16 +74,16 @@ class Application {
   // Must call `reply` exactly once, from any thread.
   virtual void Handle(Request request, Reply reply) = 0;
 
-  // Called at most once, when the grace of Stop is over. The application must now answer the requests that it has
-  // without delay, because Stop waits for them.
+  // Called at most once, when the grace period of Stop is over. The application must then answer the requests that it
+  // still has at once, because Stop waits for them.
   virtual void EndGrace() {}
 
   // Called with the number of open connections when it changes.
   virtual void OnConnections(size_t num_open) {}
 
-  // Makes the response to a request that the transport refuses: 400, 413, 429, 431, or 503 if memory ran out. A 429
-  // with RESOURCE_EXHAUSTED is about max_requests, one with UNAVAILABLE about max_body_memory. `request` is empty if it
-  // could not be read.
+  // Makes the response to a request that the transport refuses with `status`: 400, 413, 429, 431, or 503 if memory ran
+  // out. With 429, `why` is RESOURCE_EXHAUSTED for max_requests and UNAVAILABLE for max_body_memory. `request` is empty
+  // if it could not be read.
   virtual Response Refuse(const Request& request, int status, const absl::Status& why) = 0;
 };
 
