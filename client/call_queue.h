@@ -72,8 +72,8 @@ class CallQueue {
   virtual Event Next(absl::Time deadline, Answer& answer) = 0;
 
   // Ends the queue. After Close, Start must not be called. Calls that are running continue until their answer or their
-  // timeout. Sessions end at once, and their unanswered requests get CANCELLED. The thread must be one that may call
-  // Start.
+  // timeout. Sessions end at once, and their unanswered requests get CANCELLED. Call Close only on a thread that may
+  // call Start.
   virtual void Close() = 0;
 
  protected:
@@ -87,9 +87,9 @@ std::unique_ptr<CallQueue> MakeCallQueue(const std::vector<std::shared_ptr<grpc:
                                          const ClientOptions& options);
 
 // Returns a queue with one RerankStream per channel. The queue opens a stream when a request needs it, and opens it
-// again if it has ended. Requests have no timeout of their own. When a stream ends, its unanswered requests get its
-// status (UNAVAILABLE if that is OK). The server reads at most `grpc.stream_in_flight` requests of a stream before it
-// has answered them; further requests wait in the queue.
+// again if it has ended. Requests have no timeout of their own. When a stream ends, its unanswered requests get the
+// stream's status, or UNAVAILABLE if the stream ended with OK. The server reads at most `grpc.stream_in_flight`
+// requests of a stream before it has answered them; further requests wait in the queue.
 std::unique_ptr<CallQueue> MakeSessionQueue(const std::vector<std::shared_ptr<grpc::Channel>>& channels,
                                             const ClientOptions& options);
 

@@ -210,7 +210,8 @@ absl::StatusOr<v1::DeleteResponse> Client::DeleteMatching(v1::DeleteRequest requ
     return InvalidField("filter", "is not set, and neither is filter_text; to delete documents by ids, call Delete");
   }
   v1::DeleteResponse sum;
-  // A router's error may say that other groups have deleted documents. The next attempt does not find them.
+  // A router's error may say how many documents other groups have deleted. Count them now: the next attempt does not
+  // find these documents.
   const auto note_failure = [&sum](const absl::Status& failed) {
     sum.set_num_deleted(sum.num_deleted() + NumDeletedOf(failed).value_or(0));
   };

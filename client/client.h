@@ -90,20 +90,20 @@ class Client {
   absl::StatusOr<v1::UpsertResponse> Upsert(const v1::UpsertRequest& request, const CallOptions& call = {});
   absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& call = {});
 
-  // Deletes all documents of a live collection that match the request's filter. One Delete deletes at most 100,000 of
-  // them (10,000 with live.log: nats; through a router, of each group), so this repeats it until no more documents
-  // match. Each repetition sets min_sequence to the sequence of the last answer. Otherwise a replica that lags could
-  // find documents again that are already deleted. `call` applies to each Delete. Returns the sums of the answers, with
-  // has_more false. An error says how many documents were deleted before it (NumDeletedOf in client/error_details.h).
-  // The numbers count documents that a failed attempt deleted, but not those of an attempt whose answer was lost.
-  // Returns INVALID_ARGUMENT without a call if the request has no filter.
+  // Deletes all documents of a live collection that match the request's filter. One call of Delete deletes at most
+  // 100,000 of them (10,000 with live.log: nats; through a router, in each group), so DeleteMatching repeats the call
+  // until no more documents match. Each repetition sets min_sequence to the sequence of the last answer. Otherwise a
+  // replica that lags could find documents again that are already deleted. `call` applies to each Delete. Returns the
+  // sums of the answers, with has_more false. An error says how many documents were deleted before it (NumDeletedOf in
+  // client/error_details.h). The numbers count documents that a failed attempt deleted, but not those of an attempt
+  // whose answer was lost. Returns INVALID_ARGUMENT without a call if the request has no filter.
   //
   // With live.log: nats, the server that answers may not have applied all confirmed writes yet. It may then find a
   // document that a confirmed write has already replaced, and delete its replacement. To prevent this, set min_sequence
   // to the sequence of your last write, or use versions.
   //
-  // A server runs two such deletes at a time, and lets others try again after a second. So with the four attempts of
-  // RetryOptions, a call waits three seconds for them.
+  // A server runs at most two deletes with a filter at a time, and asks further ones to try again after a second. So
+  // with the default of four attempts, a call waits up to three seconds for its turn.
   //
   // A retry, or a call after an error, also deletes documents that match and were written since the first attempt,
   // unless the request's version protects them.
@@ -135,8 +135,8 @@ class Client {
                                                                   const CallOptions& call = {});
   absl::StatusOr<v1::SnapshotCollectionResponse> SnapshotCollection(const v1::SnapshotCollectionRequest& request,
                                                                     const CallOptions& call = {});
-  // Returns when the server has fetched, loaded and caught up, which takes minutes for a large collection. Consider a
-  // longer timeout in `call`.
+  // Makes the server copy a collection from another server. Returns when the collection is copied, loaded and up to
+  // date, which takes minutes for a large one. Consider a longer timeout in `call`.
   absl::StatusOr<v1::BootstrapCollectionResponse> BootstrapCollection(const v1::BootstrapCollectionRequest& request,
                                                                       const CallOptions& call = {});
   // Reads a snapshot of a live collection. Passes each message to `sink` on the calling thread, in the order that

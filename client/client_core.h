@@ -103,7 +103,7 @@ struct Client::Core {
                                      const Request& request, const CallOptions& call) {
     const absl::Time deadline = DeadlineOf(call, options.admin_timeout);
     const Connection& connection = Next();
-    // The call is sent only once, and a first attempt to connect may fail by chance. So it waits for a connection.
+    // The call is not retried, and an attempt to connect may fail by chance. So wait for a connection first.
     connection.channel->WaitForConnected(ToGrpcTime(std::min(deadline, MonotonicNow() + kConnectWait)));
     Response response;
     absl::Status status = Attempt(connection, &Connection::admin, method, request, deadline, response).status;

@@ -54,8 +54,8 @@ struct Limit {
   std::string_view key;
 };
 
-// Functions that make errors are cold: the compiler then moves the code that writes an error's message out of the way
-// of the code that runs in every request. This makes a request touch fewer cache lines and pages.
+// Functions that make errors are marked cold: the compiler then moves the code that calls them out of the way of the
+// code that runs in every request, so that a request touches fewer cache lines and pages.
 
 // Returns an error about a field, with the message "FIELD: PROBLEM".
 [[gnu::cold]] absl::Status FieldError(absl::StatusCode code, std::string_view reason, std::string_view field,
@@ -90,7 +90,8 @@ absl::Status WithField(const absl::Status& status, std::string_view field);
 // Returns the error with more text at the end of its message.
 absl::Status WithAddition(const absl::Status& status, std::string_view addition);
 
-// Returns the error with `change` applied to its message and, if it has a field, to its problem.
+// Returns the error with `change` applied to its message and, if it has a field, also to the description in its
+// BadRequest.
 absl::Status WithText(const absl::Status& status, absl::FunctionRef<std::string(std::string_view)> change);
 
 }  // namespace maxsim::client

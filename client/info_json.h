@@ -1,5 +1,5 @@
-// Formats a server's description of its collections as JSON, alike for HTTP and maxsimctl. `Json` is nlohmann::json or
-// nlohmann::ordered_json.
+// Formats a server's description of its collections as JSON, in the same form for HTTP and maxsimctl. `Json` is
+// nlohmann::json or nlohmann::ordered_json.
 #pragma once
 
 #include <algorithm>

@@ -67,7 +67,7 @@ func call[Request, Response any](ctx context.Context, c *Client, method stubMeth
 	return callNoting(ctx, c, method, request, nil)
 }
 
-// callNoting is call that also passes the error of each failed attempt to `after`.
+// callNoting does what call does, and also passes the error of each failed attempt to `after`.
 func callNoting[Request, Response any](ctx context.Context, c *Client, method stubMethod[Request, Response],
 	request Request, after func(*Error)) (response Response, err error) {
 	ctx, cancel := c.withDeadline(ctx)

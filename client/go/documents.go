@@ -25,8 +25,8 @@ type StoredDocument struct {
 	Payload   json.RawMessage // a JSON object; nil if the document has none
 	Version   uint64          // 0 if it has none
 	Sequence  uint64          // of the write that added it; 0 if the document is in the generation's shards
-	// Tokens are set if the call asked for them, in the collection's storage type. FloatRows converts them, except for
-	// I8: these are rotated and quantised, and must be multiplied by Scale to get the values of the rotated vector.
+	// Tokens are set if the call asked for them, in the collection's storage type. FloatRows converts them to float32,
+	// except for I8. I8 values are rotated and quantised: multiplied by Scale, they are the rotated vectors.
 	Tokens *TokenMatrix
 	Scale  float32
 }
@@ -106,7 +106,8 @@ func (c *Client) DeleteMatching(ctx context.Context, collection string, filter F
 	ctx, cancel := c.withDeadline(ctx)
 	defer cancel()
 	sum := &maxsimv1.DeleteResponse{}
-	// A router's error may say that other groups have deleted documents. The next attempt does not find them.
+	// A router's error may say how many documents other groups have deleted. The next attempt does not find these
+	// documents.
 	noteFailure := func(failed *Error) { sum.NumDeleted += failed.NumDeleted }
 	for {
 		answer, err := callNoting(ctx, c, c.documents.Delete, request, noteFailure)

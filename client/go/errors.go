@@ -76,7 +76,7 @@ func fromContext(err error) *Error {
 	return &Error{Code: codes.Canceled, Message: err.Error()}
 }
 
-// fromGRPC converts an error of a stub. Details that are malformed, or of another domain, are left out.
+// fromGRPC converts an error of a stub. Details that are malformed, or whose domain is not "maxsim", are left out.
 func fromGRPC(err error) *Error {
 	made := status.Convert(err)
 	result := &Error{Code: made.Code(), Message: made.Message()}
@@ -86,7 +86,7 @@ func fromGRPC(err error) *Error {
 		case *errdetails.BadRequest:
 			if len(detail.FieldViolations) > 0 {
 				result.Field = detail.FieldViolations[0].Field
-				// gRPC for Go takes the message from the details, where the server leaves out one of more than 1 KiB.
+				// gRPC for Go takes the message from the details, where the server leaves it out if it has more than 1 KiB.
 				setDefault(&result.Message, result.Field+": "+detail.FieldViolations[0].Description)
 			}
 		case *errdetails.ErrorInfo:
@@ -118,8 +118,8 @@ func (e *Error) readInfo(info *errdetails.ErrorInfo) {
 }
 
 // isNotConnected says whether gRPC itself made the error, because it had no connection. No code or detail of gRPC says
-// this, so the words of its messages decide (those of gRPC 1.33). With other words, the error lacks its reason, and
-// nothing else changes.
+// this, so the function looks for the words of gRPC 1.33. If another version uses other words, the error only lacks the
+// reason NOT_CONNECTED.
 func isNotConnected(e *Error) bool {
 	if e.Code != codes.Unavailable {
 		return false

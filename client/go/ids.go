@@ -7,8 +7,8 @@ import (
 )
 
 // ID is the id of a document: a string of 1 to 512 bytes or an integer, as the collection has it
-// (CollectionInfo.IdType). IDs can be compared with == and can be keys of a map. The zero ID is that of a document
-// without one.
+// (CollectionInfo.IdType). IDs can be compared with == and can be keys of a map. The zero ID stands for none: an inline
+// document has it.
 type ID struct {
 	kind   idKind
 	text   string
@@ -61,8 +61,8 @@ func (id ID) Int() (int64, bool) { return id.number, id.kind == intID }
 // IsZero says whether this is the zero ID.
 func (id ID) IsZero() bool { return id.kind == noID }
 
-// splitIDs returns the ids as one of the two messages; the other one is nil. An empty list counts as strings: the
-// server names what is missing.
+// splitIDs returns the ids as one of the two messages; the other one is nil. An empty list becomes an empty StringIds,
+// which the server refuses with an error that names the field.
 func splitIDs(ids []ID) (*maxsimv1.StringIds, *maxsimv1.IntIds, error) {
 	if len(ids) == 0 {
 		return &maxsimv1.StringIds{}, nil, nil

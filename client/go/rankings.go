@@ -38,7 +38,7 @@ type RankedDocument struct {
 	Truncated    bool            // the encoder cut the end of the document's text
 }
 
-// rankingsOf converts an answer, and checks that its lists have the lengths that belong together.
+// rankingsOf converts an answer. It returns an error if the lengths of the answer's lists contradict each other.
 func rankingsOf(response *maxsimv1.RerankResponse, numQueries int) ([]*Ranking, error) {
 	if len(response.Results) != numQueries {
 		return nil, wrongAnswer("it has %d results for %d queries", len(response.Results), numQueries)

@@ -13,8 +13,8 @@ import (
 	"example.org/maxsim/client/go/maxsimv1"
 )
 
-// fakeServer answers each call with the next of its answers, and with the last one from then on. It notes when calls
-// came, their metadata and their requests.
+// fakeServer answers each call with the next of its answers, and with the last one from then on. It records the time,
+// the metadata and the request of each call.
 type fakeServer struct {
 	maxsimv1.UnimplementedRerankerServer
 	maxsimv1.UnimplementedDocumentsServer

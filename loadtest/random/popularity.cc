@@ -21,8 +21,8 @@ double ExpRatio(double x) { return std::abs(x) > 1e-8 ? std::expm1(x) / x : 1 + 
 
 }  // namespace
 
-// All members are in units of the first rank and of its weight. As parts of the integral from rank 1 on, the weights of
-// far ranks would be too small, and too similar, to be told apart in floating point.
+// All members are relative to the first rank and its weight. Relative to rank 1, the weights of far ranks would be too
+// small, and too similar, to be told apart in floating point.
 ZipfRank::ZipfRank(uint64_t first, uint64_t last, double exponent)
     : first_(first), last_(last), scale_(static_cast<double>(first)), exponent_(exponent) {
   integral_first_ = Integral((scale_ + 0.5) / scale_) - RelativeWeight(scale_);

@@ -11,7 +11,8 @@
 namespace maxsim::loadtest {
 namespace {
 
-// The server may ask for a delay of microseconds. With less than this, the repeated request would itself be load.
+// The server may ask for a delay of microseconds. If the request were repeated sooner than this, it would itself be
+// load.
 constexpr absl::Duration kShortestWait = absl::Milliseconds(20);
 // `stop` is seen within this time.
 constexpr absl::Duration kLongestSleep = absl::Milliseconds(50);

@@ -28,8 +28,8 @@ class Histogram {
 
   void Record(int64_t ns);
   void Add(const Histogram& other);
-  // Subtracts the counts of `earlier`, an earlier snapshot of the same recorders. Lowers the maximum to the highest
-  // value of the last bucket that still has counts.
+  // Subtracts the counts of `earlier`, an earlier snapshot of the same recorders. The maximum becomes at most the
+  // highest value of the last bucket that still has counts.
   void Subtract(const Histogram& earlier);
 
   int64_t count() const { return count_; }

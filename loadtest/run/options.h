@@ -16,8 +16,8 @@
 namespace maxsim::loadtest {
 
 enum class CandidateKind { kIds, kWholeCollection, kInline };
-// How answers are checked. kExact checks everything that the server promises and a client can see. kOrder does not
-// compare the bits of several answers to one request, for servers that do not promise equal bits. kNone checks nothing.
+// How answers are checked. kExact checks everything that the server promises and a client can see. kOrder checks the
+// same, except that several answers to one request need not be equal in every bit. kNone checks nothing.
 enum class AnswerCheck { kExact, kOrder, kNone };
 enum class Mode { kClosed, kOpen, kSweep };
 
@@ -28,7 +28,7 @@ struct WorkloadOptions {
   uint64_t num_candidates = 1000;  // ids, or inline documents, of one query
   std::string ids_file;
   uint64_t int_ids = 0;  // if not 0, the ids are 0 .. int_ids - 1; if 0, those of ids_file
-  // With a prefix, ids are strings: the prefix and a number below int_ids. Without one they are the numbers.
+  // If set, ids are strings: this prefix and a number below int_ids. If not set, ids are these numbers.
   std::optional<std::string> id_prefix;
   double zipf_exponent = 0;  // exponent of the candidates' popularity (popularity.h)
   TokenCounts document_tokens{180};

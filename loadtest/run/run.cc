@@ -16,9 +16,9 @@ namespace {
 constexpr int64_t kSecondNs = 1'000'000'000;
 // The run begins this long after the threads are started, so that all of them are ready by then.
 constexpr int64_t kLeadNs = 20'000'000;
-// The load tester counts as the bottleneck if a share exceeds its limit here. The limits for threads and process are
-// below 1, because a thread cannot use all of its processor: it waits for the kernel, and gRPC's own threads use the
-// processor too.
+// The load tester counts as the bottleneck if one of these limits is exceeded: the busy share of a sending thread, the
+// busy share of the whole process, or the share of late sends. The first two are below 1, because a thread cannot use
+// all of its processor: it waits for the kernel, and gRPC's own threads use the processor too.
 constexpr double kBusyThread = 0.9;
 constexpr double kBusyProcess = 0.9;
 constexpr double kLateShare = 0.01;

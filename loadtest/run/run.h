@@ -35,8 +35,9 @@ struct Stability {
   std::vector<Interval> thirds;
 };
 
-// Compares the thirds of a run. The answer rates may differ from their mean by 5 % or, in an open loop, by 4 standard
-// deviations of a Poisson count if that is more. The median latencies may be 10 % above the lowest.
+// Compares the thirds of a run. It is stable if two things hold. Each third's answer rate differs from the mean by at
+// most 5 % or, in an open loop, by at most 4 standard deviations of a Poisson count if that is more. And each third's
+// median latency is at most 10 % above the lowest.
 Stability CheckStability(const std::vector<Interval>& thirds, bool open_loop);
 
 struct RunResult {
@@ -63,7 +64,7 @@ struct RunResult {
   double qps() const { return duration_s > 0 ? static_cast<double>(counts.queries) / duration_s : 0; }
 };
 
-// Makes the queue of thread `thread`, 0 .. options.threads - 1.
+// Makes the call queue of a sending thread: `thread` is 0 .. options.threads - 1.
 using QueueFactory = std::function<std::unique_ptr<client::CallQueue>(int thread)>;
 
 // Called once per second, on RunLoad's thread.

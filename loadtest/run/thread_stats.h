@@ -1,5 +1,5 @@
-// The counts of one sending thread, and their sums over threads. Each value is written by one thread, which therefore
-// needs no locked instructions, and may be read by any thread at any time.
+// The counts of one sending thread, and their sums over threads. Only one thread writes each value, so it needs no
+// locked instructions. Any thread may read the values at any time.
 #pragma once
 
 #include <array>

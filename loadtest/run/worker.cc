@@ -168,14 +168,14 @@ void Worker::SendScheduled(int64_t due_ns) {
     now_ns = NowNs();
     if (now_ns >= clock_.end_ns.load(std::memory_order_relaxed)) break;
   }
-  // A thread that is late still sends for up to one timeout after the end of the run. A thread that waited at
-  // max_in_flight stops at the end.
+  // A thread that lags behind its schedule still sends for up to one timeout after the end of the run. A thread that
+  // waited because of max_in_flight stops at the end.
   if (now_ns >= clock_.end_ns.load(std::memory_order_relaxed) + (at_limit ? 0 : timeout_ns)) {
     if (measured) stats_.unsent.Add();
     return;
   }
   // If a send had to wait because of max_in_flight, the sends after it are late for the same reason, until the thread
-  // has caught up with its schedule. held_back_ says whether this is so.
+  // has caught up with its schedule. held_back_ is true in this state.
   const bool late = now_ns - due_ns > absl::ToInt64Nanoseconds(options_.late_after);
   held_back_ = late && (held_back_ || at_limit);
   if (measured && late) {

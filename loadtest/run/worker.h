@@ -48,8 +48,8 @@ class Worker {
   // Waits up to a tenth of a second for an answer, and counts it. Returns false if the queue is closed: no answer will
   // come any more.
   bool Take();
-  // Closes the queue one timeout after the end of the run. At that time no request is sent any more, and all requests
-  // that are still unanswered have timed out.
+  // Closes the queue if `now_ns` is more than one timeout after the end of the run. By then no request is sent any
+  // more, and all unanswered requests have timed out.
   void CloseWhenOverdue(int64_t now_ns);
   void Count(const client::CallQueue::Answer& answer, int64_t now_ns);
   int64_t in_flight() const { return stats_.sent.value() - stats_.done.value(); }

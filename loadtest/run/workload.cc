@@ -15,8 +15,7 @@
 namespace maxsim::loadtest {
 namespace {
 
-// No more requests are prepared after this many ids have been drawn. Drawing an id takes some 100 ns, so this many take
-// seconds.
+// No more requests are prepared after this many ids have been drawn, which takes seconds (some 100 ns per id).
 constexpr uint64_t kMaxDrawnIds = 16'000'000;
 constexpr size_t kMinRequests = 4;
 // Number of rows in the table that synthetic tokens are taken from. The values do not change how long scoring takes,

@@ -149,7 +149,7 @@ pub(crate) fn read_deleted(answer: &Value) -> Result<(DeleteSummary, bool), Erro
     Ok((summary, flag(answer, "has_more")))
 }
 
-/// Reads an answer to a get, or a page of a scroll and whether more documents follow.
+/// Reads the answer to a get or one page of a scroll. The bool says whether more documents follow the page.
 pub(crate) fn read_stored(mut answer: Value) -> Result<(StoredDocuments, bool), Error> {
     let documents = list(&mut answer, "documents")?.iter_mut().map(read_document);
     let stored = StoredDocuments {

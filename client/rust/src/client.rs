@@ -89,8 +89,8 @@ impl Client {
     /// element per query, or one for all of them.
     ///
     /// Makes one request per query, because the HTTP API takes one query per request, and
-    /// [`concurrency`](RankOptions::concurrency) of them at a time, on threads of their own. If one fails, no further ones
-    /// are sent, and the error has the [`query_index`](Error::query_index).
+    /// [`concurrency`](RankOptions::concurrency) of them at a time, on threads of their own. If one request fails, no
+    /// further ones are sent, and the error has the [`query_index`](Error::query_index).
     pub fn rerank_many(
         &self,
         collection: &str,
@@ -245,8 +245,8 @@ impl Client {
         read_facets(&self.call("POST", "/v1/facets", &body.into_text())?)
     }
 
-    /// Returns every similarity of one query's tokens with those of one stored document. `collection` may be `""` if the
-    /// server has only one.
+    /// Returns the similarity of every token of a query with every token of one stored document. `collection` may be
+    /// `""` if the server has only one.
     pub fn explain(&self, collection: &str, query: impl Into<Query>, id: impl Into<Id>) -> Result<Explanation, Error> {
         let body = explain_body(collection, &query.into(), &id.into())?;
         read_explanation(&self.call("POST", "/v1/explain", &body)?)

@@ -2,8 +2,8 @@
 
 use crate::values::{Filter, Id};
 
-/// Declares a struct of optional arguments with a setter for each. All of them are absent at first. The `stored`
-/// member has a setter of its own.
+/// Declares a struct of optional arguments with a setter for each. All of them are absent at first. The macro makes no
+/// setter for the member `stored`.
 macro_rules! options {
     ($(#[$about:meta])* $name:ident {
         $($(#[$doc:meta])* $member:ident: $given:ty => $type:ty,)*

@@ -10,8 +10,9 @@ use crate::options::ScrollOptions;
 use crate::results::StoredDocument;
 use crate::values::{Filter, Id};
 
-/// The documents of a collection in the order of their ids. [`Client::scroll`] makes it. It reads a page at a time, and
-/// ends after an error. A document written in the meantime is returned if its id comes after the last id read.
+/// An iterator over the documents of a collection in the order of their ids, made by [`Client::scroll`]. It reads a
+/// page at a time, and ends after an error. A document written in the meantime is returned if its id comes after the
+/// last id read.
 #[derive(Debug)]
 pub struct Scroll {
     client: Client,

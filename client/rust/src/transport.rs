@@ -88,9 +88,10 @@ impl Transport {
         })
     }
 
-    /// Sends a request on a thread of its own, and waits for the answer until the deadline. ureq alone does not keep the
-    /// deadline while it looks up a name, connects, or writes on a connection that it has used before. The answer of
-    /// a thread that is late is not read; the thread ends when its connection does. A thread costs 17 us of processor time.
+    /// Sends a request on a thread of its own, and waits for the answer until the deadline. ureq alone does not keep
+    /// the deadline while it looks up a name, connects, or writes on a connection that it has used before. After the
+    /// deadline nothing reads the thread's answer, and the thread ends when its connection does. A thread costs 17 us
+    /// of processor time.
     fn send(&self, request: Request<'_>, deadline: Deadline) -> Result<Answer, Error> {
         let mut sent = self.agent.request(request.method, &format!("{}{}", self.url, request.path));
         for (name, value) in &self.headers {
@@ -169,7 +170,7 @@ fn exchange(request: ureq::Request, body: Option<String>) -> Result<Answer, Box<
     Ok(Answer { status, text, retry_after })
 }
 
-/// Says whether this is an error of `read_at_most`, which another attempt would only meet again.
+/// Says whether `read_at_most` made this error. Another attempt would then fail in the same way.
 fn is_too_large(cause: &(dyn StdError + Send + Sync + 'static)) -> bool {
     cause.downcast_ref::<io::Error>().map(io::Error::kind) == Some(io::ErrorKind::InvalidData)
 }

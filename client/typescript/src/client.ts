@@ -248,7 +248,7 @@ function located(error: unknown, queryIndex: number): unknown {
   return error instanceof ArgumentError ? new ArgumentError(`queries[${queryIndex}]: ${error.message}`) : error;
 }
 
-/** Returns the error of a later request of an upsert with the index that the document has in the whole call. */
+/** Replaces the index of a document within its request, in the error's field, by its index in the whole upsert. */
 function inBatch(error: unknown, first: number): unknown {
   if (!(error instanceof MaxsimError) || first === 0 || error.field === undefined) return error;
   return error.with({ field: error.field.replace(/^documents\[(\d+)\]/, (_, i) => `documents[${Number(i) + first}]`) });

@@ -110,7 +110,7 @@ export function errorOfAnswer(status: number, body: unknown, retryAfter: string 
   return new MaxsimError(error["code"] as ErrorCode, String(error["message"] ?? ""), details);
 }
 
-/** Returns the seconds of a header Retry-After, which has a number of seconds or, from some proxies, a date. */
+/** Returns the seconds to wait. The header Retry-After has a number of seconds or, from some proxies, a date. */
 export function parseRetryAfter(value: string | null): number | undefined {
   if (value === null || value.trim() === "") return undefined;
   if (/^\s*\d+(\.\d+)?\s*$/.test(value)) return Number(value);

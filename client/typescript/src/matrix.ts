@@ -99,7 +99,7 @@ function copyOf(bytes: Uint8Array): ArrayBuffer {
   return new Uint8Array(bytes).buffer as ArrayBuffer;
 }
 
-/** Returns values of `width` bytes in the order of the wire, or of this machine. Changes nothing on usual machines. */
+/** Converts values of `width` bytes between little-endian and this machine's order, in both directions. */
 function inLittleEndian(bytes: Uint8Array, width: number): Uint8Array {
   if (LITTLE_ENDIAN) return bytes;
   return Uint8Array.from(bytes, (_, i) => bytes[i - (i % width) + width - 1 - (i % width)] ?? 0);

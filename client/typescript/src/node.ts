@@ -1,4 +1,4 @@
-// For Node only: a fetch with certificates of one's own. The global fetch of Node takes no such options.
+// For Node only: a fetch with your own certificates. The global fetch of Node takes no options for these.
 
 import { Agent, request } from "node:https";
 

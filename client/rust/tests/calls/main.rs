@@ -1,4 +1,4 @@
-//! Tests of whole calls, with a server of the test's own. The tests of a program are linked once, so they are one program.
+//! Tests of whole calls, with a server of the test's own. All of them are one program, so that it is linked only once.
 
 mod connections;
 mod methods;

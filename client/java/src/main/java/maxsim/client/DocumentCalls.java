@@ -80,8 +80,8 @@ final class DocumentCalls {
     Json.putUnlessZero(body, "version", version, "version");
     Json.putMinSequence(body, minSequence);
     DeleteSummary sum = new DeleteSummary(0, 0, 0, 0);
-    // When a router fails, some groups of servers may have deleted documents. The error counts them, and no later
-    // attempt does, because it does not find them any more.
+    // When a router's call fails, some groups of servers may have deleted documents. Only the error counts these: a
+    // later attempt does not find them any more.
     AtomicLong numLost = new AtomicLong();
     try {
       while (true) {
@@ -101,7 +101,7 @@ final class DocumentCalls {
           throw new MaxsimException(
               Code.INTERNAL, "the server deleted nothing, and says that more documents match", null);
         }
-        // Otherwise a replica that lags behind could find documents that the request before has deleted.
+        // Otherwise a replica that lags could find documents again that the previous request has deleted.
         Json.putMinSequence(body, sum.sequence());
       }
     } catch (MaxsimException error) {

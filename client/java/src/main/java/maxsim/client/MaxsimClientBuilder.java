@@ -109,8 +109,8 @@ public final class MaxsimClientBuilder {
   }
 
   /**
-   * Adds a header to every request. Throws IllegalArgumentException, which does not show the value, if it cannot be
-   * sent, and for {@code Authorization}: {@link #token} sends that one, and checks that it is encrypted.
+   * Adds a header to every request. Throws IllegalArgumentException, which does not show the value, if HTTP does not
+   * allow the header, and for {@code Authorization}: use {@link #token}, which checks that the token is encrypted.
    */
   public MaxsimClientBuilder header(String name, String value) {
     if (name.equalsIgnoreCase("authorization")) {

@@ -166,7 +166,7 @@ public final class MaxsimException extends RuntimeException {
     return details;
   }
 
-  /** Returns the same error with other details, the stack trace of the calling thread, and this error as its cause. */
+  /** Returns the same error with other details and the stack trace of the calling thread. Its cause is this error. */
   MaxsimException with(Details details) {
     return new MaxsimException(code, getMessage(), details, this);
   }
