@@ -37,7 +37,8 @@ class EncodedRequest {
   size_t size_bytes() const { return slice_.size(); }
   // Returns the message, without copying it.
   grpc::ByteBuffer Buffer() const;
-  // Returns the message with this request_id, without copying the rest. The request must not have a request_id itself.
+  // Returns the message with this request_id, without copying the rest. The request that was encoded must not have a
+  // request_id.
   grpc::ByteBuffer BufferWithId(std::string_view request_id) const;
 
  private:

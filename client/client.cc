@@ -44,7 +44,7 @@ void KeepCallbackQueue() {
 }  // namespace
 
 // Makes all attempts of one asynchronous Rerank. At any time either an attempt is pending, or an alarm that starts the
-// next attempt, and its callback holds a reference to this object. The mutex is not held during calls of gRPC's
+// next attempt. The callback of either holds a reference to this object. The mutex is not held during calls of gRPC's
 // functions, because they may run a callback before they return.
 class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
  public:
@@ -99,7 +99,7 @@ class AsyncCall : public std::enable_shared_from_this<AsyncCall> {
     }
     // The alarm calls StartAttempt both when it is due and when it is cancelled. StartAttempt checks cancelled_.
     alarm->Set(ToGrpcTime(MonotonicNow() + *delay), [self = shared_from_this()](bool) { self->StartAttempt(); });
-    // If Cancel was called between the two steps above, the alarm was not set yet, and cancelling it had no effect.
+    // If Cancel was called before the alarm was set, cancelling the alarm had no effect. So cancel it now.
     bool cancelled;
     {
       absl::MutexLock lock(&mutex_);

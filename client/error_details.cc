@@ -67,7 +67,7 @@ std::string TextOf(std::string_view field, std::string_view problem) {
   return std::string(field).append(": ").append(problem);
 }
 
-// Does what maxsim::WithMessage does (base/text.h), which the installed archive of the client does not hold.
+// Does the same as maxsim::WithMessage (base/text.h), which the installed archive of the client does not contain.
 absl::Status WithMessage(const absl::Status& status, std::string_view message) {
   absl::Status result(status.code(), absl::string_view(message.data(), message.size()));
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });

@@ -21,8 +21,8 @@ inline collection::SlotRange SlotRangeOf(const v1::PartitionInfo& slots) {
   return {.first = static_cast<int32_t>(slots.first_slot()), .end = static_cast<int32_t>(slots.end_slot())};
 }
 
-// Returns the slots of a collection that a server has, or sends a snapshot of. Returns INTERNAL if these slots do not
-// exist.
+// Returns the slots of a collection on a server, or of a snapshot that a server sends: all slots unless `info` has a
+// partition. Returns INTERNAL if the partition has slots that do not exist.
 inline absl::StatusOr<collection::SlotRange> SlotsOfSnapshot(const v1::CollectionInfo& info) {
   if (!info.has_partition()) return collection::SlotRange();
   const v1::PartitionInfo& slots = info.partition();

@@ -26,9 +26,9 @@ constexpr std::string_view kCut = "...";
 
 // Beginnings of the messages of gRPC's own errors for calls that it never sent, because its load balancer had no
 // connection. gRPC 1.51 and earlier use these words; no code or detail of gRPC says the same. FromGrpcStatus gives such
-// errors the reason kReasonNotConnected. If another version of gRPC used other words, they would not get it. Then a
-// router would not send a write that failed in this way to a second replica, and would wait longer for replicas that it
-// cannot reach.
+// errors the reason kReasonNotConnected. If another version of gRPC used other words, such errors would lack this
+// reason. Then a router would not send a write that failed in this way to a second replica, and would wait longer for
+// replicas that it cannot reach.
 constexpr std::array<const char*, 2> kNoConnection = {"failed to connect to all addresses",
                                                       "connections to all backends failing"};
 
@@ -45,9 +45,9 @@ std::string_view StartOf(std::string_view text, size_t max_bytes) {
   return text.substr(0, size);
 }
 
-// Shortens a BadRequest that is too long: keeps only its first field violation, and cuts the description of that until
-// the whole fits. Returns nullopt if the BadRequest is malformed, has no field violation, or is too long even with the
-// shortest description.
+// Shortens a BadRequest that is too long: keeps only its first field violation, and cuts this violation's description
+// until the BadRequest fits. Returns nullopt if the BadRequest is malformed, has no field violation, or is too long
+// even with the shortest description.
 std::optional<std::string> ShortBadRequest(const std::string& bytes) {
   google_rpc::BadRequest request;
   if (!request.ParseFromString(bytes) || request.field_violations().empty()) return std::nullopt;

@@ -65,7 +65,7 @@ if(MAXSIM_SANITIZE)
     add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=null,vptr>)
   endif()
   add_link_options(-fsanitize=${MAXSIM_SANITIZE})
-  # It links in a fifth of the time.
+  # lld links in a fifth of the time.
   find_program(MAXSIM_LLD ld.lld)
   if(MAXSIM_LLD AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     add_link_options(-fuse-ld=lld)

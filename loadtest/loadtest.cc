@@ -175,8 +175,8 @@ class Session {
     if (scraper_ != nullptr) {
       report_.scrape_failures = 0;
       report_.server_metrics = scraper_->Collect(report_.scrape_failures);
-      // The scrape at the end of the warm-up is only the base with which the first measured second was compared. Its
-      // own second belongs to the warm-up, so it is removed.
+      // The scrape at the end of the warm-up is only the base with which the first measured second was compared. The
+      // ServerSecond that it ends belongs to the warm-up and is removed.
       std::erase_if(report_.server_metrics, [](const ServerSecond& second) { return second.at_s <= 0; });
     }
     if (!result.ok()) return result;

@@ -86,7 +86,8 @@ func fromGRPC(err error) *Error {
 		case *errdetails.BadRequest:
 			if len(detail.FieldViolations) > 0 {
 				result.Field = detail.FieldViolations[0].Field
-				// gRPC for Go takes the message from the details, where the server leaves it out if it has more than 1 KiB.
+				// gRPC for Go takes the message from the details, where the server leaves it out if it has more than 1 KiB. Then
+				// restore it from the field and its description.
 				setDefault(&result.Message, result.Field+": "+detail.FieldViolations[0].Description)
 			}
 		case *errdetails.ErrorInfo:

@@ -7,8 +7,8 @@ import (
 )
 
 // ID is the id of a document: a string of 1 to 512 bytes or an integer, as the collection has it
-// (CollectionInfo.IdType). IDs can be compared with == and can be keys of a map. The zero ID stands for none: an inline
-// document has it.
+// (CollectionInfo.IdType). IDs can be compared with == and can be keys of a map. The zero ID stands for none: inline
+// documents have the zero ID.
 type ID struct {
 	kind   idKind
 	text   string

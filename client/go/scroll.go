@@ -23,6 +23,8 @@ type ScrollOptions struct {
 //		use(scroll.Document())
 //	}
 //	if err := scroll.Err(); err != nil {
+//		return err
+//	}
 //
 // It fetches a page at a time. Each page is a call with its own retries and, if `ctx` has no deadline, its own timeout.
 // Documents that are written meanwhile are listed if their id comes after the last page. `options` may be nil.

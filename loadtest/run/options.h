@@ -55,7 +55,7 @@ struct LoadOptions {
   double rate = 0;       // open loop: requests per second; sweep: the first rate
   Arrivals arrivals = Arrivals::kPoisson;
   absl::Duration target_p99 = absl::ZeroDuration();  // sweep: maximum of the p99
-  // A sweep ends when the lowest failed rate is at most this share above the best rate.
+  // A sweep ends when the lowest rate that failed is at most this share above the best rate that held.
   double sweep_precision = 0.05;
   absl::Duration warmup = absl::Seconds(2);
   absl::Duration duration = absl::Seconds(10);

@@ -168,8 +168,8 @@ void Worker::SendScheduled(int64_t due_ns) {
     now_ns = NowNs();
     if (now_ns >= clock_.end_ns.load(std::memory_order_relaxed)) break;
   }
-  // A thread that lags behind its schedule still sends for up to one timeout after the end of the run. A thread that
-  // waited because of max_in_flight stops at the end.
+  // A thread that is late still sends for up to one timeout after the end of the run. A thread that waited because of
+  // max_in_flight stops at the end.
   if (now_ns >= clock_.end_ns.load(std::memory_order_relaxed) + (at_limit ? 0 : timeout_ns)) {
     if (measured) stats_.unsent.Add();
     return;

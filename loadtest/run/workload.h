@@ -22,7 +22,7 @@ class PreparedRequest {
  public:
   // `candidates` has numbers of ids in `ids`: one list for each query, or one for all, or no list if the candidates are
   // not ids. `num_candidates` is the number of candidates of each query; 0 if it is unknown, as with the token of a
-  // tenant, who sees only a part of the collection. With `positions_are_open`, positions in answers may exceed
+  // tenant, which sees only a part of the collection. With `positions_are_open`, positions in answers may exceed
   // `num_candidates`, as in scans of a live collection or a partition. `ids` must outlive this.
   PreparedRequest(const v1::RerankRequest& request, std::vector<std::vector<uint64_t>> candidates,
                   uint64_t num_candidates, const IdSet* ids, AnswerCheck check = AnswerCheck::kExact,

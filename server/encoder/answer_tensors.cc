@@ -47,8 +47,8 @@ absl::StatusOr<std::vector<int32_t>> ReadLengths(const SafetensorsTensor& tensor
   return lengths;
 }
 
-// Sets the pieces of each text for which `metadata` has a list with one piece per token. Ignores other lists, because
-// no score depends on the pieces.
+// Sets the pieces (the tokens as texts) of each text for which `metadata` has a list with one piece per token. Ignores
+// other lists, because no score depends on the pieces.
 void AddPieces(std::string_view metadata, std::vector<EncodedText>* texts) {
   if (metadata.size() > kMaxListBytes) return;
   nlohmann::json lists = nlohmann::json::parse(metadata, nullptr, /*allow_exceptions=*/false);

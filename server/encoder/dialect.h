@@ -39,8 +39,8 @@ std::string FormatCall(Dialect dialect, const std::string& model, TextKind kind,
 // it, may quote the request in its answer. `secret` may be empty.
 std::string WithoutSecrets(std::string_view text, std::string_view secret);
 
-// Returns the message of an error's body for the log: printable UTF-8 of at most kMaxSaidBytes, without secrets. If the
-// body is not JSON in a form that one of these services writes, the body itself is the message.
+// SaidInError returns the message of an error's body for the log: printable UTF-8 of at most kMaxSaidBytes, without
+// secrets. If the body is not JSON in a form that one of these services writes, the body itself is the message.
 inline constexpr size_t kMaxSaidBytes = 512;
 std::string SaidInError(std::string_view body, std::string_view secret);
 

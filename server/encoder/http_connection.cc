@@ -58,8 +58,8 @@ HttpConnection::HttpConnection(asio::io_context* loop, const HttpPeer* peer)
 
 template <typename Then>
 auto HttpConnection::InCall(Then then) {
-  // Asio chooses among its overloads by the arguments that a handler takes. The constraint shows it the arguments
-  // that `then` takes.
+  // Asio chooses among its overloads by the arguments that a handler takes. The constraint (requires) limits these to
+  // the arguments that `then` takes.
   return [ self = shared_from_this(), exchange = exchange_, then = std::move(then) ](
       Error error, auto&&... rest) mutable requires std::invocable<Then&, Error, decltype(rest)...> {
     if (self->exchange_ == exchange) then(error, rest...);

@@ -107,8 +107,8 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   // Handles an answer whose status is not 200.
   void OnRefusal(const CallPtr& call, const HttpOutcome& outcome);
 
-  // Logs the encoder's error message, and returns the error for clients without it: the message may quote the request's
-  // headers, other clients' texts or the encoder's internals.
+  // Logs the encoder's error message, and returns an error text for clients that does not contain this message. The
+  // message may quote the request's headers, other clients' texts or the encoder's internals.
   std::string LogRefusal(const std::string& where, const HttpOutcome& outcome);
 
   // Ends the requests of a call with an error. The call must already have been counted.

@@ -27,7 +27,8 @@ class Access {
         source_(source) {}
 
   // Returns the caller that a request's token identifies. The caller may be a tenant, whose token allows only some
-  // collections. If calls of this scope need no token, returns the error of BrowserGuard or an unrestricted caller.
+  // collections. If calls of this scope (search, write or administer) need no token, checks the request with
+  // BrowserGuard instead, and returns an unrestricted caller.
   absl::StatusOr<service::Caller> Identify(const Request& request, service::Scope scope) const;
 
   // Checks a request that tenants may not make.

@@ -1,5 +1,5 @@
-// The HTTP port. It serves rerank calls in the formats of several services, /v1/explain, /v1/collections with changes
-// of collections and their documents, /v1/stats, /metrics, /livez, /readyz, /openapi.json, and the console at /.
+// The HTTP port. It serves rerank calls in the formats of several services, /v1/explain, /v1/collections (lists and
+// changes collections and their documents), /v1/stats, /metrics, /livez, /readyz, /openapi.json, and the console at /.
 #pragma once
 
 #include <cstdint>

@@ -126,7 +126,7 @@ struct DescriptorSink::State {
         text.remove_prefix(static_cast<size_t>(size));
       } else if (errno == EAGAIN) {
         // The poll reported room, but the pipe has been filled since, and another process has set O_NONBLOCK on the
-        // shared description.
+        // file description that it shares with this process.
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (give_up) return false;
       } else if (errno != EINTR) {

@@ -128,7 +128,8 @@ class Metrics {
 
   // Sets the number of the gRPC port's connections in a state: "waiting", "relayed" or "open".
   void SetGrpcConnections(std::string_view state, uint64_t count);
-  // Counts a connection of the gRPC port that the gate has ended. `reason` must be one of a few fixed values.
+  // Counts a connection of the gRPC port that the gate (server/gate/) ended before a call. `reason` must be one of a
+  // few fixed values.
   void CountEndedConnection(std::string_view reason);
 
   // Counts a call to the encoder. `result` must be one of a few fixed values (docs/reference/metrics.md).

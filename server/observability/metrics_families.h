@@ -159,7 +159,7 @@ struct Metrics::Families {
     std::array<Counter*, kNumStatusCodes> by_code{};
   };
   Mutex mutex;
-  // The maps are the standard library's, which survive an allocation that throws (base/guard.h).
+  // The maps are std::map, which stays intact if an allocation throws (base/guard.h).
   std::map<std::string, MethodSeries, std::less<>> methods ABSL_GUARDED_BY(mutex);
   std::array<Counter*, kNumRejections> by_reason{};
 

@@ -126,9 +126,9 @@ class CollectionStore {
 
   // Reads the manifest, plans the memory, loads every shard, and then makes the collection visible. Logs the plan.
   // Errors are INVALID_ARGUMENT (invalid name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension, residency
-  // or partition that this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A
-  // failed load leaves a kFailed entry in List; a new Load of that name replaces it. A folder with a log is a live
-  // collection. Returns FAILED_PRECONDITION if the log is open elsewhere.
+  // or partition that this server cannot serve), DATA_LOSS (damaged files), and RESOURCE_EXHAUSTED (too little memory;
+  // the message has the numbers). A failed load leaves a kFailed entry in List; a new Load of that name replaces it. A
+  // folder with a log is a live collection. Returns FAILED_PRECONDITION if the log is open elsewhere.
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const LoadSpec& spec, const StopSignal* stop);
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
                                                          Residency residency,
@@ -179,8 +179,8 @@ class CollectionStore {
   // Ends writing to all live collections (LiveDocuments::Stop). Searches still work. Blocks.
   void StopLive();
 
-  // Returns the generation that is served. Errors are NOT_FOUND for an unknown name (the message lists the known ones),
-  // and UNAVAILABLE while the collection loads or when it failed.
+  // Returns the snapshot of the collection that is served now. Errors are NOT_FOUND for an unknown name (the message
+  // lists the known ones), and UNAVAILABLE while the collection loads or when it failed.
   absl::StatusOr<std::shared_ptr<const Collection>> Find(std::string_view name) const;
 
   // Returns the object that takes writes to a collection. Errors are those of Find, and FAILED_PRECONDITION for a

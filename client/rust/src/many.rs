@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::thread;
 
 /// Calls `work` with 0 to `num - 1`, at most `concurrency` calls at a time. Returns the results in this order, or the
-/// first error; after an error, no further calls begin. A panic of `work` becomes one of this function. If the system
-/// refuses more threads, fewer calls run at a time.
+/// first error; after an error, no further calls begin. If `work` panics, this function panics. If the system refuses
+/// more threads, fewer calls run at a time.
 pub(crate) fn in_parallel<T: Send, E: Send>(
     num: usize,
     concurrency: usize,

@@ -40,7 +40,7 @@ class CollectionCalls {
   // Returns which of these calls a request is, or nullopt if it is none.
   std::optional<CollectionCall> CallOf(const Request& request) const;
 
-  // Makes the change and answers the request. `context` must refer to the record of `reply`.
+  // Makes the change and answers the request. `context` must refer to reply->record().
   void Handle(const Request& request, service::CallContext context, std::shared_ptr<ReplyOnce> reply);
 
  private:

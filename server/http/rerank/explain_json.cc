@@ -37,8 +37,8 @@ absl::StatusOr<json> ParseWhole(const std::string& body) {
   return absl::InvalidArgumentError(Cat("the body is not JSON: ", value.status().message()));
 }
 
-// The parser of /v1/rerank and the service name fields in their errors that the body of /v1/explain does not have.
-// Replaces such a name by the one in this body.
+// Errors of /v1/rerank's parser and of the service may be about a field that the body of /v1/explain does not have.
+// Replaces the name of such a field by the name in this body.
 absl::Status NamedAsInBody(const absl::Status& status) {
   const std::string field = client::FieldOf(status);
   return field == "documents[0]" || field == "documents" ? client::WithField(status, "id") : status;

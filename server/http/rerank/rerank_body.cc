@@ -318,8 +318,8 @@ bool RerankEvents::EndBody() {
   if ((seen_ & BitOf(Member::kDocuments)) == 0) return Wrong("documents", "is missing");
   if (!TakeRankFields()) return false;
   if (!request_.candidates().has_whole_collection()) {
-    // Without top_n the answer has all documents of the request, as with other services. If the offset leaves no room
-    // for results, the service refuses the request.
+    // Without top_n the answer has all documents of the request, as with other services, but at most limits.max_top_k.
+    // If the offset leaves no room for results, the service refuses the request.
     const int64_t room = limits_.max_top_k / std::max<int64_t>(request_.group_size(), 1) - request_.offset();
     const auto all = static_cast<uint32_t>(std::min(num_documents_, room > 0 ? room : limits_.max_top_k));
     request_.set_top_k(request_.top_k() == 0 ? all : std::min(request_.top_k(), static_cast<uint32_t>(num_documents_)));

@@ -157,7 +157,8 @@ bool BodyEvents::OnStartArray() {
 
 bool BodyEvents::StartContainer() {
   if (reading_ == Reading::kShape) shape_is_wrong_ = true;
-  // A container is not allowed inside a matrix. It is refused at its end, where it can be quoted in full.
+  // A list or object is not allowed in this place of a matrix. It is refused at its end, where it can be quoted in
+  // full.
   if (reading_ == Reading::kRows || reading_ == Reading::kEncoded) return Skip();
   return true;
 }
@@ -180,7 +181,7 @@ bool BodyEvents::OnEndArray() {
   return EndContainer();
 }
 
-// Called at the end of a container that is skipped or ignored, and of each container within it.
+// Called at the end of a list or object that is skipped or ignored, and of each one within it.
 bool BodyEvents::EndContainer() {
   if (reading_ == Reading::kShape || depth() >= skip_depth_) return true;
   const bool is_refused = reading_ == Reading::kSkipped;

@@ -24,7 +24,8 @@ class BodyEvents : public JsonEvents {
   // The members of a matrix that is an object.
   enum class Part : uint8_t { kNone, kDtype, kShape, kData };
 
-  // Parses the body, once. INVALID_ARGUMENT names the member, its value and what is accepted; or the error of `stop`.
+  // Parses the body. Call it once. Returns INVALID_ARGUMENT, naming the member, its value and what is accepted, or the
+  // error of `stop`.
   absl::Status Read(std::string_view body);
 
  protected:
@@ -102,8 +103,8 @@ class BodyEvents : public JsonEvents {
   bool OnEndArray() override;
 
   void BeginMatrix(Reading reading, v1::TokenMatrix* matrix, int64_t max_rows, std::string_view limit_name);
-  // Handle what is not part of a matrix, within a matrix or a skipped list or object: the begin or end of a list or
-  // object, and single values.
+  // Called within a matrix, or within a list or object that is skipped: StartContainer and EndContainer when a list or
+  // object begins or ends there, Scalar for a single value that is not part of the matrix.
   bool StartContainer();
   bool EndContainer();
   bool Scalar(std::string_view shown);

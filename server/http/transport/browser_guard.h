@@ -43,8 +43,8 @@ class BrowserGuard {
 // and a final dot.
 std::string HostNameOf(std::string_view authority);
 
-// Returns true for IP addresses, and for names that cannot be registered in the public DNS. An attacker cannot serve a
-// page under such a name.
+// Returns true for IP addresses, and for names that cannot be registered in the public DNS. DNS rebinding needs a name
+// whose DNS records the attacker controls, so it cannot use these.
 bool IsPrivateName(std::string_view name);
 
 }  // namespace maxsim::http

@@ -66,9 +66,9 @@ class Application {
 
   virtual ~Application() = default;
 
-  // Called when the header of a request has been received; `request` has no body yet. If this returns a response, the
-  // request ends with it, and if a body would follow, the connection ends too. If it returns nullopt, the transport
-  // receives the body and calls Handle.
+  // Called when the header of a request has been received; `request` has no body yet. If Begin returns a response, the
+  // transport sends it and does not call Handle; if the request has a body, the connection then ends. If Begin returns
+  // nullopt, the transport receives the body and calls Handle.
   virtual std::optional<Response> Begin(const Request& request) = 0;
 
   // Must call `reply` exactly once, from any thread.
@@ -131,7 +131,7 @@ class Transport {
   Transport(TransportOptions options, Application* application);
   ~Transport();  // stops, without grace
 
-  // Binds and begins to serve; returns the port. UNAVAILABLE with the system's reason.
+  // Binds and begins to serve; returns the port. If that fails, returns UNAVAILABLE with the system's reason.
   absl::StatusOr<int> Start();
 
   // Closes the port, and all connections except those whose request is being handled or whose answer is being sent.

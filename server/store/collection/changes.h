@@ -66,14 +66,14 @@ class Changes : public std::enable_shared_from_this<Changes> {
   void Resolve(uint64_t sequence, absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
 
   size_t NumTombstones(size_t part_idx, uint64_t sequence) const;
-  // Returns the part's documents that have a tombstone as of that sequence, as ordinals in the part, ordered by the age
-  // of their tombstones (oldest first). Leaves out the `begin` oldest.
+  // Returns the part's documents that have a tombstone as of `sequence`, as ordinals in the part, in the order of their
+  // tombstones (oldest first). Leaves out the `begin` oldest.
   std::vector<uint32_t> Tombstones(size_t part_idx, uint64_t sequence, size_t begin) const;
   // Returns a filter with which a scan of the part leaves out the documents that have a tombstone. `part` must be the
-  // part as of that sequence. The scan drops the documents in filter.tombstones from its results; the list has at most
+  // part as of `sequence`. The scan drops the documents in filter.tombstones from its results; the list has at most
   // min(max_extra, ScanFilter::kMaxExtraResults) entries. If the part has more tombstones, the scan scores only the
-  // documents in filter.ordinals. These are all documents of the part except those whose tombstones are not in
-  // filter.tombstones.
+  // documents in filter.ordinals. These are all documents of the part, except those that have a tombstone and are not
+  // in filter.tombstones.
   ScanFilter Filter(size_t part_idx, const Part& part, uint64_t sequence, size_t max_extra) const;
   // Returns how a scan of the part's codes leaves out the documents that have a tombstone.
   ScanMask Mask(size_t part_idx, const Part& part, uint64_t sequence) const;

@@ -120,7 +120,7 @@ class Collection {
   // num_tombstones is not 0.
   ScanMask scan_mask(size_t part_idx) const;
 
-  // Returns the memory usage of shards and segments, one entry per tier and device, the best tier first.
+  // Returns the memory usage of shards and segments, one entry per tier and device, the fastest tier first.
   std::vector<TierUsage> tier_usage() const;
   // Returns the names of the memory tiers of the shards, fastest first, such as "gpu+host", or "auto" if there are no
   // shards.
@@ -135,8 +135,8 @@ class Collection {
   bool is_resident() const { return generation_->is_resident(); }
   // Returns whether a scan of all shards copies at least half of their tokens to a GPU, from host memory or from disk.
   bool is_streamed() const { return generation_->is_streamed(); }
-  // Returns how many planes of codes (bits per value of the compressed token vectors) every shard and segment has: 1, 2
-  // or 4, or 0 for no codes.
+  // Returns how many planes of codes (bits per value of the compressed token vectors) every shard and segment has at
+  // least: 1, 2 or 4, or 0 for no codes.
   int code_planes() const { return code_planes_; }
   // Counts the documents that are alive and whose part has no replica on a device that still answers.
   uint64_t num_unavailable(const DeviceSet& devices) const;

@@ -26,7 +26,8 @@ class FilterCache {
   using Reserve = std::function<std::shared_ptr<const Reservation>()>;
 
   // `reservation` (may be null) reserves `max_bytes` in the ledger for as long as the cache lives. If `reserve` is not
-  // null, it makes this reservation when the first entry is added. While it returns null, nothing is stored.
+  // null, the cache calls it to make this reservation when the first entry is added. While `reserve` returns null,
+  // nothing is stored.
   FilterCache(uint64_t max_bytes, std::shared_ptr<const Reservation> reservation, Reserve reserve = nullptr)
       : max_bytes_(max_bytes), reserve_(std::move(reserve)), reservation_(std::move(reservation)) {}
 

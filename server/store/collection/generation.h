@@ -32,7 +32,8 @@ class Generation {
     IdIndex index;            // finds the documents that are alive
     bool on_gpu = false;      // The devices have their own memory, separate from the shards' memory.
     absl::Time loaded_at;
-    // The tombstones of a live collection's shards when the generation was written. [parts], or empty.
+    // The tombstones that a live collection's shards had when the generation was written: one element per part, or
+    // empty.
     collection::Tombstones tombstones;
     int code_planes = 0;                             // from the memory plan; a live collection's segments get as many
     std::shared_ptr<FilterCache> filter_cache = {};  // one of the store's; may be null

@@ -16,10 +16,10 @@
 
 namespace maxsim::store {
 
-// The index is immutable and thread-safe. The index does not copy ids: it is an open-addressing hash table of 12 bytes
-// per document that refers to the ids in the shards, and it keeps the shards alive. If integer ids lie close together,
-// the id itself is the index into a table of at most this size. If they count up by one from the first document's id,
-// no table is needed.
+// Immutable and thread-safe. The index does not copy ids: it is an open-addressing hash table of 12 bytes per document
+// that refers to the ids in the shards, and it keeps the shards alive. If integer ids lie close together, the table has
+// at most the same size, and the id minus the smallest id is its index. If they count up by one from the first
+// document's id, no table is needed.
 class IdIndex {
  public:
   // The result for an id that no document has.

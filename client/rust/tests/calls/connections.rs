@@ -87,8 +87,8 @@ fn a_call_ends_at_its_deadline() {
 
 #[test]
 fn a_large_body_that_the_server_does_not_read_ends_at_the_deadline() {
-    // The connection is used before, because the HTTP library bounds writes on new ones only. The body is larger than what
-    // the kernel buffers.
+    // Uses the connection for another call first, because the HTTP library limits the time of writes only on new
+    // connections. The body is larger than what the kernel buffers.
     let server = Server::start(|_, _| Reply::AnswerAndHang(json!({"count": 1}).to_string()));
     let client = quick(&server).build().unwrap();
     count(&client).unwrap();

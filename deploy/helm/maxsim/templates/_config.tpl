@@ -1,5 +1,5 @@
-{{/* The files of configuration. What a user sets is laid over defaults, and what other objects of the chart rely on over
-that: ports, paths of mounted files, groups. */}}
+{{/* The configuration files. A user's values override the defaults. Ports, paths of mounted files and groups override a
+user's values, because other objects of the chart rely on them. */}}
 
 {{/* The sections that servers and routers share. Takes root; gives YAML. */}}
 {{- define "maxsim.sharedConfig" -}}
@@ -14,7 +14,7 @@ tracing:
 {{- end }}
 {{- end }}
 
-{{/* Tokens and certificates of what clients connect to. Takes root; gives YAML. */}}
+{{/* Settings of tokens and certificates for servers that clients connect to. Takes root; gives YAML. */}}
 {{- define "maxsim.clientSecurity" -}}
 {{- $auth := .root.Values.auth -}}
 {{- $tls := .root.Values.tls -}}
@@ -120,7 +120,7 @@ tls:
 {{- mergeOverwrite (deepCopy $values.config) (deepCopy $values.router.config) $fixed | toYaml -}}
 {{- end }}
 
-{{/* groups.txt, which the routers watch: a line for each group that is routed, with the name at which its servers are. Takes
+{{/* groups.txt, which the routers watch: a line for each group that is routed, with the DNS name of its servers. Takes
 root. */}}
 {{- define "maxsim.groupsFile" -}}
 {{- range $index := until (int .root.Values.groups.count) }}

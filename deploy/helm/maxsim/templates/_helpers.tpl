@@ -1,4 +1,4 @@
-{{/* What all names begin with: short enough for -router and the numbers of pods behind it. */}}
+{{/* The beginning of all names: short enough that -router and the numbers of pods can follow. */}}
 {{- define "maxsim.fullname" -}}
 {{- $name := .Release.Name -}}
 {{- if not (contains "maxsim" .Release.Name) -}}{{- $name = printf "%s-maxsim" .Release.Name -}}{{- end -}}
@@ -37,7 +37,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end -}}
 {{- end }}
 
-{{/* The values of group `index`: `groups`, with those of its overrides laid over. Takes root and index; gives YAML. */}}
+{{/* The values of group `index`: those of its `overrides`, else those of `groups`. Takes root and index; gives YAML. */}}
 {{- define "maxsim.group" -}}
 {{- $groups := .root.Values.groups -}}
 {{- $name := printf "g%d" .index -}}
@@ -71,7 +71,7 @@ dns:///{{ include "maxsim.fullname" .root }}-{{ .name }}.{{ .root.Release.Namesp
 {{- .Values.live.nats.url | default (printf "nats://%s-nats-client:4222" (include "maxsim.fullname" .)) -}}
 {{- end }}
 
-{{/* Whether something of the release makes no sense together: fails, naming the values. */}}
+{{/* Fails, naming the values, if values of the release contradict each other. */}}
 {{- define "maxsim.check" -}}
 {{- $groups := .Values.groups -}}
 {{- if and (not .Values.router.enabled) (ne (int $groups.count) 1) -}}

@@ -13,8 +13,8 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* Annotations of a pod: a change of its file of configuration starts it anew. Takes root, config, its text, and
-annotations. */}}
+{{/* Annotations of a pod. A hash of its configuration file is one of them, so that a change of the file restarts the pod.
+Takes root, config (the file's text) and annotations. */}}
 {{- define "maxsim.podAnnotations" -}}
 checksum/config: {{ .config | sha256sum }}
 {{- if not .root.Values.metrics.serviceMonitor.enabled }}
@@ -30,13 +30,13 @@ prometheus.io/scheme: https
 {{- end }}
 {{- end }}
 
-{{/* Whether probes and scrapes of what clients connect to need TLS: HTTPS, else HTTP. Takes root. */}}
+{{/* The scheme of probes and scrapes of pods that clients connect to: HTTPS if they need TLS, else HTTP. Takes root. */}}
 {{- define "maxsim.httpScheme" -}}
 {{- $tls := .root.Values.tls -}}
 {{- ternary "HTTPS" "HTTP" (and (ne $tls.existingSecret "") (eq $tls.http "all")) -}}
 {{- end }}
 
-{{/* Probes. Takes root, public, whether clients connect to it, and startupSeconds. */}}
+{{/* Probes. Takes root, public (whether clients connect to the pod) and startupSeconds. */}}
 {{- define "maxsim.probes" -}}
 {{- $scheme := ternary (include "maxsim.httpScheme" .) "HTTP" .public -}}
 {{- $secret := ternary .root.Values.tls.existingSecret .root.Values.clusterTls.existingSecret .public -}}
@@ -73,14 +73,14 @@ livenessProbe:
 {{- end }}
 {{- end }}
 
-{{/* Ports of a Service. Takes encrypted, whether its gRPC port is. */}}
+{{/* Ports of a Service. Takes encrypted: whether its gRPC port uses TLS. */}}
 {{- define "maxsim.servicePorts" -}}
 - {name: grpc, port: 7070, targetPort: grpc, appProtocol: {{ ternary "https" "kubernetes.io/h2c" .encrypted }}}
 - {name: http, port: 7071, targetPort: http}
 {{- end }}
 
-{{/* Mounts and volumes of Secrets, whole folders: a file that is mounted by subPath would never change. Takes root and public,
-whether clients connect to the pod. */}}
+{{/* Mounts and volumes of Secrets. Whole folders are mounted: a file that is mounted by subPath would never change. Takes
+root and public (whether clients connect to the pod). */}}
 {{- define "maxsim.secretMounts" -}}
 {{- if and .public .root.Values.auth.existingSecret }}
 - {name: tokens, mountPath: /secrets/tokens, readOnly: true}

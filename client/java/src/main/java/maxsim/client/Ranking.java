@@ -55,7 +55,7 @@ public record Ranking(
   /**
    * How a scan of codes chose the documents that were scored (docs/use/search.md).
    *
-   * @param planes planes of codes that were scanned
+   * @param planes planes of codes (bits per value) that were scanned
    * @param documents documents that the scan chose
    * @param certificate whether the answer is proven
    * @param margin distance between the last score of the answer and {@code outsideScore}

@@ -54,7 +54,7 @@ public record ServerInfo(Encoder encoder, List<Collection> collections) {
    * @param numTokens number of vectors
    * @param residentBytes memory that it takes on the server
    * @param residency where its vectors are, such as {@code gpu}
-   * @param codePlanes planes of its codes; 0 if it has none
+   * @param codePlanes planes of its codes (bits per value); 0 if it has no codes
    * @param fields fields for filters
    * @param unavailableDocuments documents of a lost device
    * @param encoder the encoder that made it, or null

@@ -32,7 +32,7 @@ public class ValuesTest {
     }
     List<String> results = new ArrayList<>();
     for (float score : scores) {
-      // One half of them as nine digits, the other as the shortest decimal that only this number is nearest to.
+      // Writes one half of the scores with nine digits, the other with the fewest digits that mean only this float.
       boolean isLong = results.size() % 2 == 0;
       String text = isLong ? String.format(Locale.ROOT, "%.8e", score) : Float.toString(score);
       results.add("{'index':0,'relevance_score':" + text + "}");
