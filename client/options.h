@@ -72,8 +72,8 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const 
 // one place that decides about them.
 grpc::ChannelArguments MakeChannelArguments(const ClientOptions& options);
 
-// Makes options.num_channels channels to options.target, each with a connection to every one of its addresses. They
-// connect on their first call. Errors are those of ValidateClientOptions and MakeCredentials.
+// Makes options.num_channels channels to options.target, each with a connection to every one of its addresses. The
+// channels connect on their first call. Errors are those of ValidateClientOptions and MakeCredentials.
 absl::StatusOr<std::vector<std::shared_ptr<grpc::Channel>>> MakeChannels(const ClientOptions& options);
 
 }  // namespace maxsim::client

@@ -26,7 +26,8 @@ type StoredDocument struct {
 	Version   uint64          // 0 if it has none
 	Sequence  uint64          // of the write that added it; 0 if the document is in the generation's shards
 	// Tokens are set if the call asked for them, in the collection's storage type. FloatRows converts them to float32,
-	// except for I8. I8 values are rotated and quantised: multiplied by Scale, they are the rotated vectors.
+	// except for I8. I8 values times Scale are the vectors as they are stored: multiplied by a fixed orthogonal matrix
+	// (rotated), and rounded.
 	Tokens *TokenMatrix
 	Scale  float32
 }

@@ -38,7 +38,7 @@ const ActivityTotals::Device* FindDevice(const ActivityTotals& totals, int numbe
 
 double BusyShare(const ActivityTotals::Device* before, const ActivityTotals::Device& now, double seconds) {
   if (before == nullptr || seconds <= 0) return 0;
-  // Lanes run at the same time, so the sum of their times may exceed the elapsed time.
+  // Lanes (scoring threads) run at the same time, so the sum of their times may exceed the elapsed time.
   return std::clamp((now.kernel_seconds - before->kernel_seconds) / seconds, 0.0, 1.0);
 }
 

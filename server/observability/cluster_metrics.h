@@ -1,5 +1,6 @@
-// The metrics of a router: its calls to groups and the state of replicas. They are part of Metrics (metrics.h), and
-// documented in docs/reference/metrics.md. A server that is not a router has none of these series.
+// The metrics of a router: its calls to groups (servers that hold the same documents) and the state of replicas. They
+// are part of Metrics (metrics.h), and documented in docs/reference/metrics.md. A server that is not a router has none
+// of these series.
 #pragma once
 
 #include <memory>

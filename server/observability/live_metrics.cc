@@ -44,7 +44,8 @@ const Buckets& CommitBuckets() {
   return *buckets;
 }
 
-// A compaction writes from some megabytes to a terabyte, at live.compact_bytes_per_second.
+// A compaction writes some megabytes to a terabyte, at live.compact_bytes_per_second, so it takes a fraction of a
+// second to hours.
 const Buckets& CompactionBuckets() {
   static const auto* const buckets = new Buckets{0.1, 1, 5, 15, 60, 300, 900, 1800, 3600, 7200};
   return *buckets;

@@ -128,7 +128,7 @@ class LiveMetrics {
   void CountCompaction(std::string_view collection, CompactionResult result, absl::Duration duration,
                        uint64_t bytes_written);
 
-  // Count the messages of a collection's stream by outcome, and observe how long the stream took to acknowledge a
+  // Count the messages of a collection's NATS stream by outcome, and observe how long the stream took to acknowledge a
   // message. The collection's series about its stream exist from the first of these calls on.
   void CountMessages(std::string_view collection, const std::array<uint64_t, kNumStreamOutcomes>& counts);
   void ObservePublish(std::string_view collection, absl::Duration duration);

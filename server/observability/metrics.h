@@ -168,7 +168,7 @@ class Metrics {
   // Returns the totals. Not for the hot path, because it costs as much as a scrape of these series.
   MetricsTotals Totals() const;
 
-  // Returns the time that a device's kernels have taken since the server began, summed over lanes.
+  // Returns the time that a device's kernels have taken since the server began, summed over lanes (scoring threads).
   double KernelSeconds(int device) const;
 
   // Returns the Prometheus text exposition of all series.

@@ -171,8 +171,8 @@ Remainder RemainderOf(const LoadRequest& request, const collection::Manifest& ma
   return remainder;
 }
 
-// Returns how many planes of codes are worth loading. A scan reads only as many planes as every part has, so more
-// planes than a shared part has would be of no use.
+// Returns how many planes of codes (bits per value) are worth loading. A scan reads only as many planes as every part
+// has, so more planes than a shared part has would be of no use.
 int MaxCodePlanes(const StoreOptions& options, const std::vector<const Part*>& shared) {
   int planes = options.max_code_planes;
   for (const Part* const part : shared) {

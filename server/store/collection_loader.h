@@ -1,4 +1,5 @@
-// Loads a generation of a collection from its folder: plan, reservation, shards, devices, id index.
+// Loads a generation (published state) of a collection from its folder: plans and reserves memory, reads the shards,
+// loads them to the devices, and builds the id index.
 #pragma once
 
 #include <memory>

@@ -60,8 +60,8 @@ struct StoreOptions {
   // The largest dimension of a collection. Set it to ExecutorOptions::max_dim of the engine: the load of a collection
   // that the engine cannot score then fails.
   int32_t max_dim = kMaxDim;
-  // If set, a collection is loaded only if it has exactly these slots (cluster.partition) or if LoadSpec::any_slots is
-  // set. nullopt allows any slots.
+  // If set, a collection is loaded only if it has exactly these slots (hash values of ids; cluster.partition) or if
+  // LoadSpec::any_slots is set. nullopt allows any slots.
   std::optional<collection::SlotRange> partition = {};
 };
 

@@ -69,8 +69,9 @@ struct WriteCaller {
 struct StreamState {
   bool connected = false;      // messages of the stream arrive
   uint64_t last_sequence = 0;  // sequence of the stream's last message, as far as it is known
-  // How close the stream is to dropping a message that the collection has not applied, as the share of the stream's
-  // limits that is left: 1 if all messages are applied or the stream has no limits, 0 if a message is already gone.
+  // How close the NATS stream is to dropping a message that the collection has not applied, as the share of the
+  // stream's limits that is left: 1 if all messages are applied or the stream has no limits, 0 if a message is already
+  // gone.
   double retention_margin = 1;
   // The stream that the collection follows. Unset until the collection has followed a stream for the first time.
   std::optional<collection::LogStream> identity = {};

@@ -26,9 +26,9 @@ struct MemoryPlan {
   bool fits() const;
 };
 
-// Returns the memory that one replica of a shard takes in `tier` (not kAuto), including `code_planes` planes of codes.
-// On GPUs the backend says how much the shard takes. On the CPU backend the shard takes the size of its file for kHost,
-// and this size without the tokens for kDisk.
+// Returns the memory that one replica of a shard takes in `tier` (not kAuto), including `code_planes` planes (bits per
+// value) of codes. On GPUs the backend says how much the shard takes. On the CPU backend the shard takes the size of
+// its file for kHost, and this size without the tokens for kDisk.
 MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manifest,
                      const collection::ShardEntry& entry, Residency tier, int code_planes = 0);
 
@@ -46,11 +46,12 @@ uint64_t ScanNeed(const DeviceSet& devices, const collection::Manifest& manifest
 MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier,
                           int code_planes = 0);
 
-// Decides where the shards and codes of the collection go in `memory`. Codes come first, because every request reads
-// them: the plan takes the most planes that fit together with the memory for their scans, assuming that the original
-// tokens are in their slowest tier. The original tokens then get the remaining memory. May return a plan that does not
-// fit (MemoryPlan::fits). Errors are FAILED_PRECONDITION for a residency that this backend cannot serve, or a dimension
-// beyond options.max_dim; UNAVAILABLE when all devices are lost.
+// Decides where the shards and codes of the collection go in `memory`. Codes (compressed token vectors) come first,
+// because every request reads them: the plan takes the most planes (bits per value) that fit together with the memory
+// for their scans, assuming that the original tokens are in their slowest tier. The original tokens then get the
+// remaining memory. May return a plan that does not fit (MemoryPlan::fits). Errors are FAILED_PRECONDITION for a
+// residency that this backend cannot serve, or a dimension beyond options.max_dim; UNAVAILABLE when all devices are
+// lost.
 absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection::Manifest& manifest,
                                       Residency residency, Replication replication, const StoreOptions& options,
                                       MemoryLedger::Memory memory);

@@ -153,7 +153,8 @@ pub struct StoredDocument {
     pub version: u64,
     /// The write that added it; 0 if it is in the generation's shards.
     pub sequence: u64,
-    /// The vectors, if the call asked for them. Those of an I8 collection are rotated and quantised.
+    /// The vectors, if the call asked for them. An I8 collection stores them multiplied by a fixed orthogonal matrix,
+    /// and quantised.
     pub tokens: Option<Vectors>,
 }
 

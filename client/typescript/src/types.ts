@@ -204,7 +204,8 @@ export interface StoredDocument {
   /** 0: none. */
   version: Integer;
   sequence: Integer;
-  /** Vectors as they are stored, one row per token. Those of an I8 collection are rotated and quantised. */
+  /** Vectors as they are stored, one row per token. An I8 collection stores them multiplied by a fixed orthogonal
+   * matrix, and quantised. */
   tokens?: Float32Array[];
 }
 

@@ -34,7 +34,7 @@ class CollectionCalls {
                   std::function<absl::Status()> accepts_changes)
       : collections_(collections), worker_(worker), accepts_changes_(std::move(accepts_changes)) {}
 
-  // Returns whether clients may make these calls. They may not if administration is switched off.
+  // Returns whether clients may change collections: false if administration is switched off.
   bool exist() const { return worker_ != nullptr; }
 
   // Returns which of these calls a request is, or nullopt if it is none.

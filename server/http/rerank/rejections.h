@@ -6,7 +6,8 @@
 
 namespace maxsim::http {
 
-// Counts the rejection of a call in the metrics, by its reason. Does not count faults of the server.
+// Counts the rejection of a call in the metrics, by its reason. Does not count RESOURCE_EXHAUSTED with an HTTP status
+// other than 429, nor codes without a reason, such as INTERNAL.
 inline void CountRejectedCall(int http_status, const absl::Status& status, Metrics& metrics) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:

@@ -81,7 +81,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool HoldBody();
   std::string PeerAddress() const { return address_.has_value() ? address_->to_string() : std::string(); }
 
-  // These are in connection_handshake.cc. A connection without a handshake begins with AwaitRequest.
+  // The functions up to CloseStream are in connection_handshake.cc. A connection on a port without certificates begins
+  // with AwaitRequest.
   void AwaitFirstByte();
   void OnFirstByte();
   void BeginHandshake();

@@ -24,10 +24,10 @@ struct Facets {
 };
 
 // Counts, for each value of a field, how many documents of `matching` have the value; if `matching` is null, how many
-// of all documents that are alive. The field must be declared and of kind keyword or keywords. Returns the `limit`
-// values with the highest counts; `limit` must not be 0. `matching` must have been found in this snapshot. Takes time
-// in proportion to the values of all documents, not only of those in `matching`. `check` (may be null) is called now
-// and then; an error that it returns ends the count.
+// of all documents that are alive. The field must be declared and of kind keyword or keywords. Returns the values with
+// the highest counts, at most `limit`, which must not be 0. `matching` must have been found in this snapshot. Takes
+// time in proportion to the values of all documents, not only of those in `matching`. `check` (may be null) is called
+// now and then; its error ends the count and is returned.
 absl::StatusOr<Facets> CountFacets(const Collection& collection, std::string_view field,
                                    const MatchingDocuments* matching, size_t limit, const StopCheck& check = nullptr);
 

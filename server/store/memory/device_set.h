@@ -43,10 +43,12 @@ class DeviceSet {
   bool is_gpu() const { return backend(0).info().name != "cpu"; }
 
   int num_lanes() const { return num_lanes_; }
-  // Returns the most memory, on each device, that all lanes together allocate to scan the codes of a shard or segment
-  // with at most `num_documents` documents. The lanes keep this memory for later scans of any collection.
+  // Returns the most memory, on each device, that all lanes (scoring threads) together allocate to scan the codes of a
+  // shard or segment with at most `num_documents` documents. The lanes keep this memory for later scans of any
+  // collection.
   uint64_t ScanBytesNeeded(const CodeShape& shape, int64_t num_documents) const;
-  // scan_bytes returns how much memory lanes have allocated for scans on a device. ChangeScanBytes adds `change` to it.
+  // scan_bytes returns how much memory the lanes have allocated for scans on a device. ChangeScanBytes adds `change` to
+  // this number.
   uint64_t scan_bytes(size_t device) const { return scan_bytes_[device].load(std::memory_order_relaxed); }
   void ChangeScanBytes(size_t device, int64_t change) {
     scan_bytes_[device].fetch_add(static_cast<uint64_t>(change), std::memory_order_relaxed);

@@ -29,8 +29,8 @@ uint64_t SubtractOrZero(uint64_t from, uint64_t amount) { return from > amount ?
 MemoryLedger::Availability ComputeAvailability(const Account& account, const MemoryBudget& budget,
                                                const absl::StatusOr<uint64_t>& free_bytes,
                                                uint64_t allocated_scan_bytes = 0) {
-  // Lanes keep the memory that they have allocated for scans, even after the collection that needed it was unloaded.
-  // So the bytes for scans are the largest claim or the allocated bytes, whichever is more.
+  // Lanes (scoring threads) keep the memory that they have allocated for scans, even after the collection that needed
+  // it was unloaded. So the bytes for scans are the largest claim or the allocated bytes, whichever is more.
   const uint64_t claimed_scan_bytes = account.scan_claims.empty() ? 0 : *account.scan_claims.rbegin();
   MemoryLedger::Availability result;
   result.budget_bytes = budget.budget_bytes;
@@ -158,8 +158,8 @@ MemoryLedger::Memory MemoryLedger::AvailableLocked() const {
   state_->mutex.AssertHeld();
   Memory memory;
   for (size_t device = 0; device < devices_->size(); ++device) {
-    // Read the scan bytes before the free bytes. If a lane allocates memory in between, that memory counts twice
-    // rather than not at all.
+    // Read the scan bytes before the free bytes. If a scoring thread allocates memory in between, that memory counts
+    // twice rather than not at all.
     const uint64_t scan_bytes = devices_->scan_bytes(device);
     const absl::Status lost = devices_->StatusOf(device);
     const absl::StatusOr<uint64_t> free_bytes =

@@ -20,8 +20,9 @@ namespace maxsim::store {
 struct MemoryDemand {
   std::vector<uint64_t> device_bytes;  // [devices]
   uint64_t host_bytes = 0;
-  // How much memory the lanes need on each device for scans of codes (DeviceSet::ScanBytesNeeded). All demands share
-  // this memory: the ledger reserves the largest scan_bytes of all demands, once. [devices], or empty for none.
+  // How much memory the lanes (scoring threads) need on each device for scans of codes (DeviceSet::ScanBytesNeeded).
+  // All demands share this memory: the ledger reserves the largest scan_bytes of all demands, once. [devices], or empty
+  // for none.
   std::vector<uint64_t> scan_bytes = {};
 
   uint64_t total() const;  // saturating; without scan_bytes

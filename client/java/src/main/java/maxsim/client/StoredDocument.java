@@ -13,7 +13,8 @@ import java.io.IOException;
  * @param payload null if it has none, or if it was not asked for
  * @param version 0 if it has none; unsigned, see {@link Long#toUnsignedString(long)}
  * @param sequence the write that stored it; 0 if it is not of a live collection
- * @param tokens its vectors, or null if they were not asked for. Those of an I8 collection are rotated and quantised
+ * @param tokens its vectors, or null if they were not asked for. An I8 collection
+ *     stores them multiplied by a fixed orthogonal matrix, and quantised
  */
 public record StoredDocument(
     Id id, int numTokens, JsonNode payload, long version, long sequence, Vectors tokens) {
