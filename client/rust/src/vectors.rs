@@ -139,7 +139,7 @@ fn f32_of_f16(half: u16) -> f32 {
     }
 }
 
-// These two functions of the crate base64 are deprecated from 0.21 on. Their replacement does the same, but 0.13 lacks it.
+// These two functions of the crate base64 are deprecated from 0.21 on. Version 0.13 lacks their replacement.
 #[allow(deprecated)]
 fn to_base64(bytes: &[u8]) -> String {
     base64::encode(bytes)

@@ -94,7 +94,7 @@ function halfToNumber(half: number): number {
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }
 
-/** Copies the bytes to their own buffer, aligned for any type. (Unlike Uint8Array.slice, Buffer.slice does not copy.) */
+/** Copies the bytes to their own buffer, aligned for any type. (Buffer.slice, unlike Uint8Array's, does not copy.) */
 function copyOf(bytes: Uint8Array): ArrayBuffer {
   return new Uint8Array(bytes).buffer as ArrayBuffer;
 }

@@ -174,7 +174,7 @@ final class Transport {
             .whenComplete(
                 (answer, failure) -> {
                   if (failure instanceof TimeoutException) {
-                    // Ends on another thread: the JDK has one for all timeouts, and code that the caller has attached may block.
+                    // Ends the call on another thread: the JDK has one for all timeouts, and the caller's code may block.
                     CompletableFuture.runAsync(() -> end(answer, failure, number, policy));
                   } else {
                     end(answer, failure, number, policy);
