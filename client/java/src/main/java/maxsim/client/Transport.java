@@ -174,7 +174,7 @@ final class Transport {
             .whenComplete(
                 (answer, failure) -> {
                   if (failure instanceof TimeoutException) {
-                    // Ends the call on another thread: the JDK has one for all timeouts, and the caller's code may block.
+                    // Ends it on another thread: the JDK has one for all timeouts, and the caller's code may block.
                     CompletableFuture.runAsync(() -> end(answer, failure, number, policy));
                   } else {
                     end(answer, failure, number, policy);
