@@ -10,20 +10,20 @@
 namespace maxsim {
 namespace {
 
-// Descriptors per thread that loads shards: one for the shard, one for its folder, and some that the thread is about
-// to close.
+// File descriptors for each thread that loads shards: one for the shard, one for its folder, and two for files that the
+// thread is about to close.
 constexpr uint64_t kOfLoads = 4;
-// Descriptors for gRPC's event loops, the log, and the socket pairs of 64 relayed health checks.
+// File descriptors for everything else: gRPC's event loops, the log, and 64 relayed connections (relayed_connection.h).
 constexpr uint64_t kOfOthers = 192;
-// Descriptors per live collection. Only collections that are configured as live are counted, not those that clients
-// make live or whose folder already has a log.
+// File descriptors for each collection that the configuration marks as live. Other live collections are not counted:
+// those that clients create, and those that have a log in their folder.
 constexpr uint64_t kOfLiveCollection = collection::kMaxLogDescriptors;
-// Minimum numbers of connections, however low the limit on descriptors is. If there is no descriptor even for these,
-// the gate closes other connections.
+// Each port may have at least this many connections, however low the limit on descriptors is. If no descriptor is left
+// even for these, the gate, which accepts gRPC connections, closes others.
 constexpr uint64_t kFewestConnections = 8;
 constexpr uint64_t kFewestHttpConnections = 4;
-// If there are too few descriptors, HTTP connections that have a request get at most an eighth of the limit, and
-// those without a request get at most another eighth.
+// If there are too few descriptors, each kind of HTTP connection (with a request, without a request) may use the limit
+// on descriptors divided by this number.
 constexpr uint64_t kShareOfHttp = 8;
 
 }  // namespace
@@ -47,8 +47,8 @@ DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, 
               static_cast<uint64_t>(config.http.max_idle_connections);
   }
   const auto wanted = static_cast<uint64_t>(config.grpc.max_connections);
-  // gRPC gets at least half of the free descriptors even if the other users could need all of them: HTTP, like the
-  // gate, closes connections to make room for new ones.
+  // gRPC gets at least half of the free descriptors, even if the rest of the server could need all of them. That is
+  // safe, because both ports close connections to make room for new ones.
   const uint64_t half = limit > num_open ? (limit - num_open) / 2 : 0;
   const uint64_t left = std::max(limit > others ? limit - others : 0, half);
   return {.needed = others + wanted,

@@ -7,8 +7,8 @@
 
 namespace maxsim {
 
-// Raises the process' soft limit to its hard limit, for which it needs no privilege. Returns the limit that now
-// applies.
+// Raises the process' soft limit on open files to its hard limit, for which it needs no privilege. Returns the limit
+// that applies now.
 uint64_t RaiseDescriptorLimit();
 
 // How the descriptors are divided.
@@ -20,8 +20,8 @@ struct DescriptorPlan {
 // `num_open` descriptors are open already.
 DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, uint64_t limit);
 
-// Returns how many of `wanted` connections the HTTP port may have: at most an eighth of `limit`, so that gRPC and the
-// collections have room, but at least 4. Called twice: for connections with a request, and for those without.
+// Returns the number of connections that the HTTP port may have: `wanted`, but at most an eighth of `limit` or 4,
+// whichever is larger. Called twice: for connections with a request, and for those without.
 int FitHttpConnections(int wanted, uint64_t limit);
 
 }  // namespace maxsim

@@ -32,15 +32,16 @@ constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitOverdue = 4;
 
-// A shutdown takes at most this long in addition to server.shutdown_delay and server.shutdown_grace. Its last steps
-// have their own limits: two seconds for refusals, two for HTTP, and two for the scoring call that is running. The
-// systemd units and Kubernetes manifests allow more time than this before they kill the process.
+// A shutdown takes at most this long in addition to server.shutdown_delay and server.shutdown_grace. Four steps may
+// exceed the grace, each by up to 2 s: a scoring call that is still running, refusing new calls, closing the HTTP port,
+// and sending trace spans. The systemd units and Kubernetes manifests allow more time than this before they kill the
+// process.
 constexpr std::chrono::seconds kShutdownSlack(8);
 
-// Waits for signals on its own thread, so that handling a signal may lock and log. The signals must be blocked in
-// every thread, so this object is made before any other thread. The thread also ends a process whose shutdown hangs.
-// This can happen because gRPC waits for ever for a thread that it counted but could not start. A machine in that
-// state could not start a thread for a watchdog either, so this thread starts early.
+// Waits for signals on its own thread, so that handling a signal may lock and log. The signals must be blocked in every
+// thread, so this object is made before any other thread. The thread also ends the process if the shutdown hangs. gRPC
+// can cause that: it waits for ever for a thread that it counted but could not start. When no thread can be started, a
+// watchdog's could not either, so this one starts early.
 class Signals {
  public:
   Signals() {
@@ -50,7 +51,8 @@ class Signals {
     std::signal(SIGPIPE, SIG_IGN);
   }
 
-  // If the process still runs `shutdown_limit` after a signal that stops the server, it ends with kExitOverdue.
+  // Starts the thread. If the process still runs `shutdown_limit` after a signal that stops the server, the thread ends
+  // it with kExitOverdue.
   void Watch(maxsim::Server& server, std::chrono::nanoseconds shutdown_limit) {
     {
       const maxsim::MutexLock lock(&mutex_);
@@ -60,7 +62,8 @@ class Signals {
     thread_ = std::thread([this] { Loop(); });
   }
 
-  // Must be called before the watched server is destroyed. The limit on the time of the shutdown still applies.
+  // Keeps later signals from the server. Must be called before the server is destroyed. The limit on the time of the
+  // shutdown still applies.
   void Forget() {
     const maxsim::MutexLock lock(&mutex_);
     server_ = nullptr;
@@ -77,8 +80,8 @@ class Signals {
   using Clock = std::chrono::steady_clock;
 
   static constexpr int kWakeUp = SIGUSR1;  // from Stop to the thread
-  // timeout(1) and some shells signal the process and then its process group. So the same signal may come twice
-  // within this time.
+  // timeout(1) and some shells signal the process and then its process group. So the same signal is ignored if it comes
+  // again within this time.
   static constexpr std::chrono::milliseconds kRepeat{100};
 
   void Loop() {
@@ -98,7 +101,7 @@ class Signals {
         continue;
       }
       if (number == stopped_by && Clock::now() - stopped_at < kRepeat) continue;
-      // A second signal ends the process immediately. Before the server is ready, the first signal does too, since no
+      // A second signal ends the process immediately. So does the first if the server has never been ready, because no
       // request has been accepted yet.
       if (stopped_by != 0) ExitNow(128 + number, "second signal: exit at once");
       if (server_ != nullptr && !server_->has_served()) ExitNow(0, "stopped while loading");

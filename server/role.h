@@ -17,7 +17,7 @@
 
 namespace maxsim {
 
-// The class is thread-safe except for Start, Drain and destruction, which must not overlap.
+// The class is thread-safe, except that Start, Drain and destruction must not overlap with each other.
 class Role {
  public:
   virtual ~Role() = default;
@@ -30,8 +30,8 @@ class Role {
   // Returns what the server says about itself.
   virtual v1::GetInfoResponse Info() const = 0;
 
-  // Makes the role ready for calls, which may take long. Calls `begin` before each step, with the name of what the step
-  // waits for ("collection passages"). If `begin` returns an error, Start ends with that error.
+  // Makes the role ready to answer calls, which may take minutes. Calls `begin` before each step, with the name of what
+  // the step waits for ("collection passages"). If `begin` returns an error, Start ends with that error.
   using Begin = std::function<absl::Status(const std::string& what)>;
   virtual absl::Status Start(const Begin& begin) = 0;
 
@@ -41,18 +41,18 @@ class Role {
     documents().SetState(state);
   }
 
-  // The server's monitor thread calls this every 250 ms. Returns an error once the role can never answer a call again;
-  // OK otherwise.
+  // The server's monitor thread calls this every 250 ms. Returns OK, or an error once the role can never answer a call
+  // again.
   virtual absl::Status CheckHealth() = 0;
 
-  // The monitor thread calls this every few seconds. Updates the gauges, and returns the totals since the start.
+  // The monitor thread calls this every 5 s. Updates the gauges (metrics), and returns the totals since the start.
   virtual ActivityTotals Observe() = 0;
 
-  // Returns why a load balancer should send requests elsewhere for now; OK otherwise.
+  // Returns OK, or the reason why a load balancer should send requests elsewhere for now.
   virtual absl::Status Readiness() const = 0;
 
-  // Returns a text for people about what a ready server lacks (such as a lost device or an unreachable group), one line
-  // each; "" if nothing.
+  // Returns a text for people about what a ready server lacks (such as a lost device or an unreachable group), with one
+  // line for each loss. Returns "" if nothing is lost.
   virtual std::string Losses() const = 0;
 
   // Reloads every collection. Outcomes are logged.

@@ -16,9 +16,9 @@
 namespace maxsim {
 namespace {
 
-// How long Start waits for groups that do not answer. After this time the router serves with the groups that answer. It
-// is long enough for servers that are started together with the router to listen, and short enough that a router which
-// replaces another one does not wait for a group that is lost.
+// How long Start waits for groups of servers that do not answer. After this time the router serves with the groups that
+// answer. The time is long enough for servers that are started together with the router to listen. It is short enough
+// that a router which replaces another one does not wait long for a group that is lost.
 constexpr absl::Duration kStartTime = absl::Seconds(5);
 constexpr absl::Duration kStartInterval = absl::Milliseconds(50);
 
@@ -106,9 +106,10 @@ std::string RouterRole::Losses() const { return cluster::DescribeLosses(*members
 
 int64_t RouterRole::Drain(absl::Time deadline) {
   texts_.Stop(deadline);
-  // Wait for the calls to groups that are in progress. Close ends the calls that are still in progress at the deadline.
+  // Wait for the calls to groups that are in progress. calls_.Close ends those that are still in progress at the
+  // deadline.
   calls_.WaitForNone(deadline);
-  // Stop runs the calls that were waiting for a refresh, so wait for these calls, too.
+  // membership_.Stop continues the calls that waited for a refresh of the membership, so wait for these calls, too.
   membership_.Stop();
   calls_.WaitForNone(deadline);
   return static_cast<int64_t>(calls_.Close());

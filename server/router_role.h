@@ -24,8 +24,8 @@ namespace maxsim {
 
 class RouterRole : public Role {
  public:
-  // Reads the token and the certificates for connecting to replicas. `metrics` must outlive the role. Errors name the
-  // configuration key.
+  // Reads the token and the certificates for connecting to the servers. `metrics` must outlive the role. Errors name
+  // the configuration key.
   static absl::StatusOr<std::unique_ptr<RouterRole>> Create(const config::Config& config, Metrics* metrics);
   ~RouterRole() override;
 

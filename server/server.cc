@@ -27,19 +27,20 @@
 namespace maxsim {
 namespace {
 
-// How often health is checked. On a server with requests, the next request notices a lost device; these checks are
-// for a server without requests.
+// How often Role::CheckHealth is called. On a server with requests, the next request notices a lost device. These
+// checks are for a server without requests.
 constexpr std::chrono::milliseconds kHealthInterval(250);
 constexpr int kTicksPerPoll = 20;  // GPU state, memory gauges and activity every 5 s, below the usual scrape interval
 static_assert(absl::FromChrono(kTicksPerPoll * kHealthInterval) == Activity::kInterval);
 
 constexpr int kTicksPerTrim = 240;  // a minute
 
-// The allocator keeps memory that a flood of calls has freed. If it keeps more than this, the memory is given back to
-// the system.
+// The allocator keeps memory that a flood of calls has freed. If it keeps more than this, the server gives the free
+// memory back to the system.
 constexpr size_t kTrimAboveBytes = size_t{256} << 20;
 
-// How often the gRPC port is probed, and the time it has to answer. Two failures in a row make the server not ready.
+// How often the server calls its own gRPC port as a probe, and the time that the port has to answer. After two failures
+// in a row the server is not ready.
 constexpr absl::Duration kProbeInterval = absl::Seconds(1);
 constexpr absl::Duration kProbeTime = absl::Seconds(1);
 
@@ -68,7 +69,7 @@ rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, service::Tenant
           .tracer = tracer};
 }
 
-// Returns the services that reflection lists in addition to those that every server has.
+// Returns the names of the server's own gRPC services. Reflection adds those that every gRPC server has.
 std::vector<std::string> ServiceNames(const config::Config& config) {
   std::vector<std::string> names = {v1::Reranker::service_full_name(), v1::Documents::service_full_name()};
   if (config.admin.enabled) names.emplace_back(v1::Admin::service_full_name());
@@ -86,9 +87,9 @@ void GiveMemoryBack() {
 #endif
 }
 
-// Lowers grpc.max_connections, http.max_concurrent_requests and http.max_idle_connections to the numbers that the limit
-// of descriptors allows, and logs that. Otherwise connections could use up the descriptors that loading a collection
-// needs, and the connections of one port could use up the descriptors of the other port.
+// If the limit on descriptors is too low for the configuration, lowers grpc.max_connections,
+// http.max_concurrent_requests and http.max_idle_connections to what it allows, and logs that. Otherwise connections
+// could use up the descriptors that loading a collection or the other port needs.
 void FitDescriptors(config::Config& config) {
   const uint64_t limit = DescriptorLimit();
   const DescriptorPlan plan = PlanDescriptors(config, static_cast<uint64_t>(CountOpenDescriptors().value_or(0)), limit);
@@ -209,8 +210,8 @@ absl::Status Server::OpenPorts() {
     if (!port.ok()) return port.status();
     http_port_ = *port;
   }
-  // Prepare the file only after the ports are bound: before that, the file may belong to another server that uses the
-  // ports.
+  // Prepare the port file only after the ports are bound: before that, the file may belong to another server that uses
+  // the ports.
   if (!config_.server.port_file.empty()) {
     if (absl::Status status = PreparePortFile(config_.server.port_file); !status.ok()) return status;
   }
@@ -370,8 +371,8 @@ void Server::RequestReload() {
     log::Write(spdlog::level::info, "certificates_reloaded", {});
   }
   if (!has_served()) return;  // the first loads are not done yet
-  // The worker runs tasks of one key one after another. The key "" is not a collection's name, so loads that clients
-  // ask for can run at the same time as this task.
+  // The worker runs tasks of one key one after another, and tasks of different keys at the same time. No collection has
+  // the name "", so loads that clients ask for can run beside this task.
   worker_->Post("", service::Worker::Length::kLong, nullptr, [this](const absl::Status& turn) {
     if (turn.ok()) role_->ReloadAll();
   });

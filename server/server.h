@@ -36,38 +36,39 @@ namespace maxsim {
 
 class Server {
  public:
-  // Run's return value after the loss of the device. It is not 0, so that the orchestrator starts another server.
+  // Run returns this, as the process' exit code, if it stopped because of a lost device. It is not 0, so that the
+  // orchestrator starts another server.
   static constexpr int kExitDeviceLost = 3;
 
-  // Makes the configured role and the services. Does not open a port. If `backends` is not empty, a server of
-  // collections uses these instead of the configured ones.
+  // Makes the configured role and the services, but opens no port. If `backends` is not empty, a server of collections
+  // uses these in place of the configured ones. A router ignores them.
   static absl::StatusOr<std::unique_ptr<Server>> Create(config::Config config,
                                                         std::vector<NumberedBackend> backends = {});
   // Shuts down without delay or grace if Run did not.
   ~Server();
 
   // Opens the ports (not ready yet), starts the role (which loads the configured collections), writes the port file,
-  // and becomes ready. After an error the server can only be destroyed.
+  // and becomes ready. After an error the server must be destroyed.
   absl::Status Start();
 
   // Blocks until RequestStop is called or no device can answer any more, then shuts down:
-  //   1. not ready: health NOT_SERVING, /readyz 503; requests are still served for server.shutdown_delay;
-  //   2. new requests are UNAVAILABLE, loads stop; accepted requests have server.shutdown_grace to finish, then are
-  //      failed;
-  //   3. new calls are still refused until none has come for a moment: a call that meets a closing port would get
-  //      CANCELLED, which tells its client nothing;
-  //   4. the gRPC port closes;
-  //   5. the HTTP port closes: probes and metrics are answered until then;
-  //   6. queued spans are sent to the trace collector, in what is left of the grace.
+  //   1. The server is not ready (health NOT_SERVING, /readyz 503), but still serves for server.shutdown_delay.
+  //   2. New requests get UNAVAILABLE, and loads stop. Accepted requests have server.shutdown_grace to finish; after
+  //      that, they fail.
+  //   3. New calls are still refused until none has come for a moment. A call that arrived while gRPC closes the port
+  //      would get CANCELLED, which does not tell its client to retry elsewhere.
+  //   4. The gRPC port closes.
+  //   5. The HTTP port closes. Until then it answers probes and requests for metrics.
+  //   6. Queued spans are sent to the trace collector, in what is left of the grace.
   // The port file is removed between 1 and 2. If the server stops because of a lost device, it skips
   // server.shutdown_delay. Returns the process' exit code.
   int Run();
 
-  // Begins the shutdown, and logs the reason of the first call. Later calls do nothing.
+  // Begins the shutdown, and logs `reason`. Calls after the first do nothing.
   void RequestStop(const std::string& reason);
 
-  // Reads the tokens and the certificates again, before it returns, so that a revoked one does not stay valid while
-  // collections load. If the server has been ready, then starts to reload every collection on the worker. Logs the
+  // Reads the tokens and the certificates again before it returns, so that a revoked one does not stay valid while
+  // collections load. If the server has been ready, also starts to reload every collection in the background. Logs the
   // outcomes.
   void RequestReload();
 
@@ -75,7 +76,8 @@ class Server {
   absl::Status Readiness() const;
   // Returns the text of Role::Losses.
   std::string Losses() const { return role_->Losses(); }
-  // Returns true once Start has made the server ready, also after it has stopped accepting requests.
+  // Returns true from the time that Start has made the server ready, even after the server has stopped accepting
+  // requests.
   bool has_served() const;
 
   int grpc_port() const { return grpc_ == nullptr ? 0 : grpc_->port(); }
@@ -110,7 +112,7 @@ class Server {
   TlsCertificates certificates_;
   std::unique_ptr<service::Worker> worker_;
   service::CallTracker calls_;
-  // The ports call the role through these, so that tenants see their own documents only.
+  // The ports call the role through these two objects, which let tenants see only their own documents.
   service::TenantQuestions questions_;
   service::TenantDocuments documents_;
   rpc::GrpcReranker reranker_;

@@ -1,5 +1,6 @@
-// The shutdown of a server. The server first reports that it is not ready, but still serves. Then it refuses new
-// requests and answers those that it has accepted. At last it closes its ports one by one.
+// The shutdown of a server, in the steps that Server::Run lists. The server first reports that it is not ready, but
+// still serves. Then it refuses new requests and answers those that it has accepted. Last, it closes its ports one by
+// one.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -13,16 +14,16 @@
 namespace maxsim {
 namespace {
 
-// gRPC cuts off calls that arrive while it closes its port. So the port stays open and refuses calls until no call
-// has been in progress for kQuietTime. It stays open for at most kMaxLinger, after which clients have noticed the
-// shutdown.
+// gRPC cuts off calls that arrive while it closes its port. So the port first stays open and refuses all calls until
+// none has been in progress for kQuietTime. This takes at most kMaxLinger, in which clients notice the shutdown.
 constexpr absl::Duration kQuietTime = absl::Milliseconds(250);
 constexpr absl::Duration kMaxLinger = absl::Seconds(2);
 // The time that gRPC gets to close its port. After this time, gRPC cuts off the calls that remain: watches of the
-// health service, and calls that last longer than the grace.
+// health service, and calls that outlast the grace.
 constexpr absl::Duration kCloseTime = absl::Milliseconds(100);
 
-// If a device failed, this is the time in which the answers to its requests can still reach their clients.
+// The longest grace of a shutdown that follows the loss of a device. In this time the answers to accepted requests can
+// still reach their clients.
 constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
 
 }  // namespace
@@ -45,7 +46,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
     MutexLock lock(&mutex_);
     if (phase_ == Phase::kStopped) return;
   }
-  // 1. The server is no longer ready, but still serves. If a device is lost, the wait ends.
+  // Step 1. For `delay`, the server is not ready, but still serves. The loss of a device ends the wait.
   SetPhase(Phase::kDraining);
   if (delay > absl::ZeroDuration()) {
     log::Write(spdlog::level::info, "draining", {{"seconds", absl::ToDoubleSeconds(delay)}});
@@ -66,12 +67,13 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   role_->StopChanges();
   worker_->Stop();
   const int64_t failed = role_->Drain(deadline);
-  // 3. and 4. The server refuses new calls until none has arrived for a moment. After that, the gRPC port closes.
+  // Steps 3 and 4. The server refuses new calls until none has arrived for a moment. After that, the gRPC port closes.
   TakePortProbe().reset();  // without holding the lock, because this call takes it
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);
-  // 5. The HTTP port closes last, so that probes and metrics are answered until then.
+  // Step 5. The HTTP port closes last, so that probes and metrics are answered until then.
   if (http_ != nullptr) http_->Stop(std::max(deadline - MonotonicNow(), std::min(kMaxLinger, grace)));
-  // 6. Queued spans get the rest of the grace. If it is used up, they get up to kMaxLinger.
+  // Step 6. The queued trace spans get the rest of the grace to be sent, but at least kMaxLinger (or `grace`, if that
+  // is shorter).
   tracer_->Shutdown(std::max(deadline, MonotonicNow() + std::min(kMaxLinger, grace)));
   {
     MutexLock lock(&mutex_);

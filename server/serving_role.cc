@@ -45,8 +45,8 @@ std::unique_ptr<store::DeviceSet> MakeDeviceSet(const config::Config& config,
                                             config.engine.num_lanes);
 }
 
-// Sets options that are derived from other keys. Lanes cut batches into calls, so max_queries must cover the larger
-// of the largest batch and the largest request.
+// Sets the options that follow from other keys. One call of an executor may have as many queries as the largest batch
+// or the largest request, whichever is larger.
 config::Config Derived(config::Config config) {
   config.engine.executor.max_queries =
       static_cast<int32_t>(std::max<int64_t>(config.batching.max_batch_queries, config.limits.max_queries_per_request));
@@ -57,8 +57,8 @@ config::Config Derived(config::Config config) {
   return config;
 }
 
-// Returns the addresses of the servers. A name that has none, for example because no server of the group runs, is
-// left out.
+// Returns the network addresses of the named servers. Leaves out a name that has no address, for example because no
+// server of that group runs.
 std::vector<std::string> ResolvePeers(const std::vector<std::string>& peers) {
   std::vector<std::string> addresses;
   for (const std::string& peer : peers) {
@@ -71,7 +71,8 @@ std::vector<std::string> ResolvePeers(const std::vector<std::string>& peers) {
   return addresses;
 }
 
-// Returns the options to call the server at `address`. Reads the token and the certificates, which may have changed.
+// Returns the options to call the server at `address`. Reads the token and the certificates again, because they may
+// have changed.
 absl::StatusOr<client::ClientOptions> OptionsTo(const config::Config& config, const std::string& address) {
   absl::StatusOr<client::ClientOptions> options = OptionsToServers(config);
   if (options.ok()) options->target = address;
@@ -85,7 +86,8 @@ absl::StatusOr<std::unique_ptr<backup::ObjectStore>> OpenBackups(const std::stri
   return store;
 }
 
-// Returns the URL of the newest backup of a collection. `url` has a folder for each collection.
+// Returns the URL of the newest backup of a collection. `url` is the folder of all backups, which has one folder per
+// collection.
 absl::StatusOr<std::string> FindBackup(const std::string& url, const std::string& collection, const StopSignal* stop) {
   const std::string of_collection = absl::StrCat(url, "/", collection);
   const absl::StatusOr<std::unique_ptr<backup::ObjectStore>> store = OpenBackups(of_collection, stop);
@@ -211,8 +213,8 @@ absl::Status ServingRole::EnableBootstrap() {
 }
 
 v1::GetInfoResponse ServingRole::Info() const {
-  // Read the state before the list of collections. If the list were read first, it might lack a collection although
-  // the state is no longer kLoading.
+  // Read the state before the list of collections. In the other order, a collection that is loaded in between could be
+  // missing although `loading` is false.
   const bool loading = front_.state() == service::ServingState::kLoading;
   v1::GetInfoResponse info =
       service::BuildInfo(*devices_, store_, config_.limits, config_.batching.max_queue_work, texts_.info());
@@ -303,8 +305,8 @@ void ServingRole::ReloadAll() {
 }
 
 int64_t ServingRole::Drain(absl::Time deadline) {
-  // Does not wait for the learner, which StopChanges has stopped: its thread may still wait for another server or for
-  // object storage, while clients wait for answers. The destructor waits for it.
+  // Does not wait for learner_, which StopChanges has asked to stop. Its thread may still wait for another server or
+  // for object storage, while clients wait for answers. The destructor waits for that thread.
   texts_.Stop(deadline);
   scorer_.Drain(deadline);
   const int64_t failed = scheduler_.Shutdown(deadline);

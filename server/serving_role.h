@@ -1,4 +1,5 @@
-// The role of a server of collections: its backends, their memory, the lanes, and the queue from which they take jobs.
+// The role of a server of collections. It owns the backends, their memory, the lanes (threads that score), and the
+// queue from which lanes take jobs.
 #pragma once
 
 #include <memory>
@@ -31,8 +32,8 @@ namespace maxsim {
 
 class ServingRole : public Role {
  public:
-  // Makes the backends, the lanes and the services. Uses `backends` instead of the configured ones if it is not empty.
-  // `metrics` must outlive the role.
+  // Makes the backends, the lanes and the services. If `backends` is not empty, uses these in place of the configured
+  // ones. `metrics` must outlive the role.
   static absl::StatusOr<std::unique_ptr<ServingRole>> Create(const config::Config& config,
                                                              std::vector<NumberedBackend> backends, Metrics* metrics);
 
@@ -46,7 +47,7 @@ class ServingRole : public Role {
   absl::Status CheckHealth() override;
   ActivityTotals Observe() override;
   absl::Status Readiness() const override { return absl::OkStatus(); }
-  // Returns a line for each device that was lost while the server went on, for each collection that lacks documents
+  // Returns one line for each device that was lost while the server went on, for each collection that lacks documents
   // because of a lost device, and for each collection of the cluster that the server does not have yet.
   std::string Losses() const override;
   void ReloadAll() override;
@@ -73,9 +74,10 @@ class ServingRole : public Role {
   const std::vector<NumberedBackend> backends_;
   const std::unique_ptr<store::DeviceSet> devices_;
   live::LiveThreads live_threads_;  // declared before the store, whose collections use it
-  // Null unless live.log is nats. Uses the connection of layouts_, which is therefore destroyed first.
+  // Null unless live.log is nats. The thread of layouts_ calls this object, so layouts_ is declared after it and
+  // destroyed first.
   std::unique_ptr<live::SharedCollections> shared_collections_;
-  // Null unless live.log is nats. Connects when the first live collection is opened or created.
+  // Null unless live.log is nats. Connects to NATS when the first live collection is opened or created.
   const std::unique_ptr<live::Layouts> layouts_;
   store::CollectionStore store_;
   const std::unique_ptr<engine::Engine> engine_;

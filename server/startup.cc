@@ -45,7 +45,8 @@ CudaOptions OnDevice(int number, CudaOptions options) {
   return options;
 }
 
-// Returns the backends of all devices that work, and logs those that do not. If none works, returns the first error.
+// Returns the backends of all CUDA devices that work, and logs the other devices. If no device works, returns the first
+// error.
 absl::StatusOr<std::vector<NumberedBackend>> CreateEveryCuda(const CudaOptions& common) {
   const absl::StatusOr<int> count = CountCudaDevices();
   if (!count.ok()) return count.status();
@@ -81,7 +82,8 @@ absl::StatusOr<std::vector<NumberedBackend>> CreateCuda(const std::vector<int>& 
   return backends;
 }
 
-// Returns a job whose query consists of values 0.1, for documents from all parts of the collection.
+// Returns a job with one query, whose values are all 0.1. Its candidates are a few documents of each part of the
+// collection.
 std::unique_ptr<engine::Job> WarmUpJob(std::shared_ptr<const store::Collection> collection, int32_t num_tokens) {
   engine::JobQuery query;
   query.num_tokens = num_tokens;
@@ -121,7 +123,7 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
   }
   std::string reason(cuda.status().message());
   if (absl::StrContains(reason, "driver version is insufficient")) reason += " (or no driver is installed)";
-  // If the machine has a GPU, log this as a warning: the operator should know why the GPU is not used.
+  // If the machine has a GPU, log the use of the CPU as a warning: the operator should know why the GPU is not used.
   const bool has_device = CountCudaDevices().ok();
   log::Write(has_device ? spdlog::level::warn : spdlog::level::info, "using_cpu", {{"reason", reason}});
   return CreateCpu(config);
@@ -169,7 +171,7 @@ absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, 
                     int64_t max_query_tokens) {
   if (collection->num_documents() == 0) return absl::OkStatus();
   const auto num_tokens = static_cast<int32_t>(std::min<int64_t>(kWarmUpQueryTokens, max_query_tokens));
-  // Devices that have copies of the collection take turns, so run a job for each of them.
+  // Devices that have copies of the collection take turns, so run one job per device.
   const size_t rounds = collection->part(0).replicas.size();
   for (size_t round = 0; round < rounds; ++round) {
     std::unique_ptr<engine::Job> job = WarmUpJob(collection, num_tokens);

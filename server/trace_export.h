@@ -9,8 +9,8 @@
 
 namespace maxsim {
 
-// Returns the configured tracer, which is off if no collector is configured. Does not wait for the collector. `metrics`
-// must outlive the tracer.
+// Returns the configured tracer. If no collector is configured, the tracer is off. Does not wait for the collector.
+// `metrics` must outlive the tracer.
 std::unique_ptr<tracing::Tracer> MakeTracer(const config::Config& config, Metrics* metrics);
 
 }  // namespace maxsim

@@ -11,7 +11,7 @@
 
 namespace maxsim::batching {
 
-// The pool has no queue: it only takes work that an idle thread begins at once, so no work ever waits for other work.
+// The pool has no queue. It takes work only if an idle thread can begin it at once, so no work waits for other work.
 // Thread-safe.
 class AnswerThreads {
  public:
@@ -24,8 +24,8 @@ class AnswerThreads {
   AnswerThreads(const AnswerThreads&) = delete;
   AnswerThreads& operator=(const AnswerThreads&) = delete;
 
-  // Takes `work`, runs it on an idle thread and returns true. Returns false and leaves `work` untouched when no thread
-  // is idle.
+  // If a thread is idle, takes `work`, lets that thread run it, and returns true. Otherwise returns false and leaves
+  // `work` untouched.
   bool TryStart(Work& work);
 
  private:
@@ -34,7 +34,7 @@ class AnswerThreads {
 
   Mutex mutex_;
   ConditionVariable changed_;
-  // Accepted work that has not begun. A thread has been woken for each piece, and is about to take it.
+  // Accepted work that has not begun. For each piece, one thread has been woken and is about to take it.
   std::deque<Work> pending_ ABSL_GUARDED_BY(mutex_);
   int num_idle_ ABSL_GUARDED_BY(mutex_);  // threads without work, minus those that were woken for pending_
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

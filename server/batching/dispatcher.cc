@@ -11,14 +11,15 @@
 namespace maxsim::batching {
 namespace {
 
-// A client that cancels its job only sets a flag and wakes no thread. So while jobs wait, the reaper looks through
-// the queue this often. Looking at 16384 jobs (the default bound) takes well under a millisecond.
+// A client that cancels its job only sets a flag and wakes no thread. So while jobs wait, the reaper (the thread that
+// removes such jobs) looks through the queue this often. Looking at 16384 jobs (the default bound) takes well under a
+// millisecond.
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(10);
 // The minimum time between two sweeps, however close together the deadlines are.
 constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(1);
 
-// While several clients wait, a batch may take this share of max_queue_time, so that a batch of one client does not use
-// up all the time that another client's job may wait.
+// While several clients wait, a batch may take only this share of max_queue_time to score. Otherwise a batch of one
+// client could use up all the time that another client's job may wait.
 constexpr double kBatchShareOfQueueTime = 0.5;
 
 constexpr absl::Duration kRateTimeConstant = absl::Seconds(2);
@@ -101,8 +102,8 @@ absl::Status Dispatcher::Submit(std::unique_ptr<engine::Job>& job, const absl::S
   queue_.Push(std::move(job), now);
   OnQueueChanged();
   wakeups_.lane = true;
-  // If a lane is free and its thread sleeps, that thread takes the job from the queue immediately. The reaper is
-  // needed only for jobs that stay in the queue.
+  // If a lane is free and its thread sleeps, that thread takes the job from the queue immediately. The reaper must know
+  // the deadlines only of jobs that stay in the queue.
   if (sleeping_lanes_ == 0 || free_lanes_.empty() || options_.max_batch_delay > absl::ZeroDuration()) {
     WakeReaperFor(deadline, now);
   }
@@ -119,7 +120,7 @@ absl::Status Dispatcher::SubmitOrTakeBatch(std::unique_ptr<engine::Job>& job, co
                                            absl::Time now, Batch* batch) {
   if (!MayCallerScore(*job) || !CheckAlive(*job, now).ok()) return Submit(job, health, now);
   if (absl::Status status = CheckOpen(*job, health, now); !status.ok()) return status;
-  // The job would enter an empty queue and leave it at once, so it does not enter it.
+  // The queue is empty and this thread scores the job now, so the job skips the queue.
   batch->jobs.reserve(1);  // if memory runs out, nothing has changed
   batch->jobs.push_back(queue_.Stamp(std::move(job), now));
   Run(now, batch);
@@ -151,8 +152,8 @@ void Dispatcher::FailOnDeviceLoss(const absl::Status& status) {
   DropAll(device_lost_);
 }
 
-// Returns how much longer a free lane must wait before it takes a batch, at most max_batch_delay. If the result is
-// zero or negative, the lane takes the batch now.
+// Returns how much longer a free lane waits for more jobs before it takes a batch, at most max_batch_delay. If the
+// result is zero or negative, the lane takes the batch now.
 absl::Duration Dispatcher::BatchDelay(absl::Time now) const {
   if (options_.max_batch_delay <= absl::ZeroDuration() || stopping_) return absl::ZeroDuration();
   if (queue_.work() >= MaxBatchWork() || queue_.num_queries() >= options_.max_batch_queries) {
@@ -163,8 +164,8 @@ absl::Duration Dispatcher::BatchDelay(absl::Time now) const {
   return std::min(options_.max_batch_delay, (expires - head.enqueued) / 2) - (now - head.enqueued);
 }
 
-// Returns the maximum work of a batch, which also limits its time. If a batch ran for longer than max_queue_time,
-// jobs that arrive during it would expire, and the jobs of other clients would have to wait until it ends.
+// Returns the maximum work (token pairs) of a batch. At the recent rate a batch must not run for longer than
+// max_queue_time: jobs that arrive during it would expire before a lane is free.
 uint64_t Dispatcher::MaxBatchWork() const {
   const double rate = throughput_.PerSecond();
   if (options_.max_queue_time <= absl::ZeroDuration() || rate <= 0) return options_.max_batch_work;
@@ -174,9 +175,9 @@ uint64_t Dispatcher::MaxBatchWork() const {
   return work < static_cast<double>(options_.max_batch_work) ? static_cast<uint64_t>(work) : options_.max_batch_work;
 }
 
-// Moves the jobs to score next into `batch`; they count as running from now on. `batch` stays empty if each waiting
-// job is expired or cancelled, or must wait until another batch has ended that streams its collection to the GPU, or
-// until the pause after such a batch has ended (LimitsOfBatch). A lane must be free.
+// Moves the jobs to score next into `batch`, and counts them as running. A lane must be free. Jobs that stream a
+// collection to the GPU stay in the queue while another batch streams it, and during the pause after that batch
+// (LimitsOfBatch). `batch` stays empty if all waiting jobs are such jobs, or have expired, or were cancelled.
 void Dispatcher::TakeBatch(absl::Time now, Batch* batch) {
   batch->jobs = queue_.TakeBatch(now, LimitsOfBatch(now), &dropped_);
   Run(now, batch);
@@ -217,7 +218,8 @@ Dispatcher::LaneAction Dispatcher::NextLaneAction(absl::Time now, Batch* batch, 
     TakeBatch(now, batch);
     if (batch->jobs.empty()) {
       if (queue_.empty() || dropped_.size() > num_dropped) continue;
-      // Each waiting job streams a collection that a lane is streaming now, or that a lane streamed a moment ago.
+      // Each waiting job streams a collection (copies all of it to the GPU) that a lane is streaming now or streamed a
+      // moment ago.
       *time = PauseLeft(now);
       if (*time > absl::ZeroDuration()) return LaneAction::kDelayBatch;
       if (!AnyLaneStreams()) continue;
@@ -236,8 +238,8 @@ void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Statu
   lane = {};
   throughput_.Add(batch->token_pairs, batch->end);
   running_jobs_ -= static_cast<int64_t>(batch->jobs.size());
-  // If the device works and the server is not stopping, a job has an unavailable result only because it fails when one
-  // of its candidates is unavailable (Job::fail_on_unavailable).
+  // UNAVAILABLE results have three causes: a lost device, a stop of the server, or one candidate that is missing for a
+  // job with fail_on_unavailable. The last one needs nothing here.
   if (!health.ok()) {
     FailOnDeviceLoss(health);
   } else if (batch->stopped) {
@@ -245,11 +247,11 @@ void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Statu
   }
   OnQueueChanged();
   const bool more_waits = !queue_.empty();
-  // A thread may have gone to sleep because no lane was free. It can use the lane that this batch has freed.
+  // A lane's thread may sleep because no lane was free. Now it can use the lane that this batch has freed.
   if (more_waits && sleeping_lanes_ > 0) wakeups_.lane = true;
-  // Sending the answers of a full batch takes the host several times as long as the batch's kernels ran. The lane's
-  // thread is better used for the next batch. If the batch has one job and no other job waits, this thread sends the
-  // answer itself, because waking another thread would take longer.
+  // Sending the answers of a full batch takes several times as long as its kernels ran, so another thread sends them
+  // and this one scores the next batch. A single answer, with no job waiting, is sent by this thread, because waking
+  // another thread would take longer.
   batch->hand_off = more_waits || batch->jobs.size() > 1;
 }
 
@@ -274,8 +276,7 @@ absl::Duration Dispatcher::RetryDelay(double jitter) const {
   const double rate = throughput_.PerSecond();
   const absl::Duration delay =
       rate <= 0 ? kUnknownRetryDelay : absl::Seconds(static_cast<double>(queue_.work()) / rate);
-  // Clamps the delay before it applies the jitter, so that delays at a bound are spread, too, and still stay within
-  // the bounds.
+  // Clamps the delay before it applies the jitter. So delays at a bound are spread, too, and stay within the bounds.
   return std::clamp(delay, kMinRetryDelay / (1 - kRetryJitter), kMaxRetryDelay / (1 + kRetryJitter)) *
          (1 + kRetryJitter * jitter);
 }

@@ -31,8 +31,8 @@ struct Batch {
   absl::Time start;
   absl::Time end;
   bool stopped = false;  // stop_now() was set when the batch ended
-  // Finish sets this if another thread should answer the batch: more jobs wait to be scored, or the batch has more than
-  // one job to answer.
+  // Finish sets this if a thread other than the lane's should send the answers, because more jobs wait to be scored or
+  // the batch has more than one job.
   bool hand_off = false;
 };
 
@@ -62,13 +62,13 @@ class Dispatcher {
   };
   Wakeups TakeWakeups() { return std::exchange(wakeups_, {}); }
 
-  // Admits the job to the queue and takes ownership, or returns an error as Scheduler::Submit does. After an error the
-  // job stays with the caller, untouched, and is counted as rejected. `health` is Engine::Health.
+  // Takes the job and puts it into the queue, or returns an error as Scheduler::Submit does. After an error the job
+  // stays with the caller, untouched, and is counted as rejected. `health` is the result of Engine::Health.
   absl::Status Submit(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now);
 
-  // Like Submit, for a thread that may be held up for kShortJob. If no job waits and none is being scored, puts a short
-  // job into `batch`: the caller must then score it, call Finish, answer it, and call CallerDone. Otherwise queues the
-  // job and leaves `batch` without jobs.
+  // Like Submit, for a thread that may be held up for kShortJob. If the job is short, no job waits and none is being
+  // scored, puts the job into `batch`: the caller must then score it, call Finish, answer it, and call CallerDone.
+  // Otherwise queues the job and leaves `batch` without jobs.
   absl::Status SubmitOrTakeBatch(std::unique_ptr<engine::Job>& job, const absl::Status& health, absl::Time now,
                                  Batch* batch);
   void CallerDone();
@@ -103,10 +103,11 @@ class Dispatcher {
   // Returns the jobs that left the queue unscored and wait for the reaper.
   const std::vector<DroppedJob>& dropped() const { return dropped_; }
 
-  // Refuses new jobs from now on. The threads of lanes and reaper end once no jobs are left for them.
+  // Refuses new jobs from now on. The threads of the lanes and the reaper end when no job is left for them.
   void BeginStop();
   bool idle() const { return queue_.empty() && running_jobs_ == 0; }
-  // Fails the waiting jobs with UNAVAILABLE and sets stop_now(), unless the dispatcher is idle.
+  // Fails the waiting jobs with UNAVAILABLE, and sets stop_now() so that running batches end early. Does nothing if no
+  // job waits or runs.
   void FailRemaining();
   // Returns false while a caller of SubmitOrTakeBatch is scoring or answering its job.
   bool callers_done() const { return !caller_scores_; }
@@ -116,8 +117,8 @@ class Dispatcher {
   const std::atomic<bool>& stop_now() const { return stop_now_; }
 
   // AnswerScored and AnswerDropped may be called without the lock, by several threads at once. They call each job's
-  // `done` with its result or with an error: that of scoring, or DEADLINE_EXCEEDED or CANCELLED if the job expired or
-  // was cancelled before the end of its batch.
+  // `done` with its result or error. A job that expired or was cancelled before the end of its batch gets
+  // DEADLINE_EXCEEDED or CANCELLED.
   void AnswerScored(Batch* batch) const;
   void AnswerDropped(std::vector<DroppedJob>* dropped) const;
 
@@ -157,9 +158,9 @@ class Dispatcher {
     const store::Generation* streamed = nullptr;  // the generation that the batch streams to the GPU; or null
   };
   std::vector<LaneLoad> lane_loads_;
-  // The last batch that streamed a generation to the GPU. `generation` is only compared, never read, because it may
-  // have been destroyed. Further jobs that stream this generation wait until `until`, so that the clients that were
-  // just answered can ask again and share the next stream.
+  // The last batch that streamed a generation (version) of a collection to the GPU. `generation` is only compared,
+  // never read, because it may have been destroyed. Further jobs that stream this generation wait until `until`. In
+  // this time the clients that were just answered can ask again and share the next stream.
   struct Stream {
     const store::Generation* generation = nullptr;
     absl::Duration took;

@@ -37,7 +37,8 @@ std::string Dispatcher::ExceededBound(const engine::Job& job) const {
                       " (batching.max_queue_bytes), and this one has ", job.bytes);
 }
 
-// Estimates from the recent rate how much work the busy lanes have left. Returns 0 while a lane is free.
+// Returns how much work (token pairs) the busy lanes have left, estimated from the recent rate. Returns 0 if a lane is
+// free.
 uint64_t Dispatcher::RemainingWork(absl::Time now) const {
   if (!free_lanes_.empty()) return 0;
   const double lane_rate = throughput_.PerSecond() / static_cast<double>(lane_loads_.size());
@@ -66,7 +67,7 @@ absl::Status Dispatcher::CheckQueueTime(const engine::Job& job, absl::Time now) 
   return absl::OkStatus();
 }
 
-// Decides whether the job may join the queue, and counts the rejection if not. An empty queue accepts any job.
+// Returns OK if the job may join the queue. Otherwise counts and returns the rejection. An empty queue accepts any job.
 absl::Status Dispatcher::Admit(const engine::Job& job, absl::Time now) {
   if (queue_.empty()) return absl::OkStatus();
   if (absl::Status status = CheckQueueTime(job, now); !status.ok()) {

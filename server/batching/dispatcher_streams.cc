@@ -7,9 +7,9 @@
 namespace maxsim::batching {
 namespace {
 
-// A pause follows a batch that streamed a collection if it answered several jobs or if jobs waited for it to end. The
-// pause lasts this share of the batch's time, and the collection's next stream begins after it. During the pause the
-// clients that were just answered can send their next requests, which join the next stream.
+// After a batch has streamed a collection, the next stream of this collection begins only after a pause. The pause
+// lasts this share of the batch's time. In it the clients that were just answered can send their next requests, which
+// join the next stream. If the batch had only one job and no job waited for it to end, there is no pause.
 constexpr double kPauseShare = 1.0 / 32;
 // The number of generations whose last stream is remembered.
 constexpr size_t kMaxStreams = 64;
@@ -32,7 +32,7 @@ BatchLimits Dispatcher::LimitsOfBatch(absl::Time now) const {
   return limits;
 }
 
-// Returns how long it takes until one of the current pauses ends, or zero if there is no pause.
+// Returns the time until the first of the current pauses ends, or zero if there is no pause.
 absl::Duration Dispatcher::PauseLeft(absl::Time now) const {
   absl::Duration left = absl::InfiniteDuration();
   for (const Stream& stream : streams_) {

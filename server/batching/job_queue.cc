@@ -11,9 +11,9 @@
 namespace maxsim::batching {
 namespace {
 
-// The maximum number of jobs that TakeBatch looks at. This limits how long it holds the scheduler's lock if thousands
-// of jobs on another collection stand between two jobs that can share a batch. If TakeBatch reaches the limit, the
-// batch is smaller.
+// The maximum number of jobs that TakeBatch looks at. This limits how long TakeBatch holds the scheduler's lock if
+// thousands of jobs on another collection stand between two jobs that can share a batch. At the limit, the batch stays
+// smaller.
 constexpr int kMaxScan = 4096;
 
 size_t PriorityIndex(engine::Priority priority) { return std::min<size_t>(static_cast<size_t>(priority), 2); }
@@ -25,8 +25,8 @@ uint64_t Bytes(const QueueSize& size) { return size.bytes; }
 using Resource = uint64_t (*)(const QueueSize&);
 constexpr std::array<Resource, 3> kResources = {Jobs, Work, Bytes};
 
-// Jobs that stream the same collection share one stream. The price of each is its work divided by this number of
-// jobs.
+// A job that streams its collection (copies all of it to the GPU) counts in the queue with its work divided by this
+// number, because about this number of such jobs can share one stream.
 constexpr uint64_t kPricedSharers = 16;
 
 QueueSize SizeOfJob(const engine::Job& job) { return {1, PriceOf(job), job.bytes}; }
@@ -41,8 +41,8 @@ uint64_t PriceOf(const engine::Job& job) {
   return engine::StreamsWholeCollection(job) ? std::max<uint64_t>(job.work / kPricedSharers, 1) : job.work;
 }
 
-// Check the deadline first. gRPC cancels a call whose deadline passes, and such a call must not count as cancelled by
-// its client.
+// Check the deadline before the cancellation. gRPC cancels a call when its deadline passes, and such a call must not
+// count as cancelled by its client.
 absl::Status CheckAlive(const engine::Job& job, absl::Time now) {
   if (job.deadline <= now) return absl::DeadlineExceededError("the deadline passed before the request was scored");
   if (job.cancelled != nullptr && job.cancelled->load(std::memory_order_relaxed)) {
@@ -214,8 +214,8 @@ std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& li
       continue;
     }
     if (batch.empty()) {
-      // A stream of the collection takes the same time for one query as for several, up to kStreamedQueryTokens query
-      // tokens. With more tokens, computing takes longer than the copy.
+      // Copying the collection to the GPU takes longer than computing, up to kStreamedQueryTokens query tokens in the
+      // batch. So a batch may have this many, whatever max_work is.
       if (queued.streams) max_work = SaturatingMultiply(job.collection->num_tokens(), engine::kStreamedQueryTokens);
     } else {
       if (!engine::MayShareBatch(job, *batch.front().job) || queued.streams != batch.front().streams) {

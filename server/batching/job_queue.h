@@ -32,21 +32,23 @@ struct QueuedJob {
 struct BatchLimits {
   uint64_t max_work = 0;
   int max_queries = 0;
-  // A generation that a running batch streams, or that was streamed a moment ago (Dispatcher::Stream).
+  // A generation (version) of a collection that a running batch streams to the GPU, or that was streamed a moment ago
+  // (Dispatcher::Stream).
   struct Streamed {
     const store::Generation* generation = nullptr;  // only compared
     absl::Time ends;                                // expected
   };
-  // Jobs that stream one of these generations wait until its `ends`, because two batches at the same time would copy
-  // every document twice. A job that would expire before `ends` (by its deadline or max_queue_time) does not wait.
+  // Jobs that stream one of these generations wait until its time `ends`, because two batches at the same time would
+  // copy every document twice. A job that would expire before `ends` (by its deadline or max_queue_time) does not wait.
   std::vector<Streamed> streamed = {};
 };
 
-// Returns the work that a job counts for in the queue. For a job that streams its collection this is only a share of
-// its work, because several such jobs share one stream.
+// Returns the work (token pairs) that a job counts for in the queue. For a job that streams its collection to the GPU
+// this is only a share of its work, because several such jobs share one stream.
 uint64_t PriceOf(const engine::Job& job);
 
-// Key of the payload that marks the RESOURCE_EXHAUSTED of a full queue (TakeQueueFullMark, in scheduler.h).
+// Key of the status payload that marks the RESOURCE_EXHAUSTED of a full queue (read by TakeQueueFullMark, in
+// scheduler.h).
 inline constexpr char kQueueFullMark[] = "maxsim/queue-full";
 // Value of the payload kQueueFullMark if the job was refused or dropped because of its waiting time.
 inline constexpr char kQueueTimeMark[] = "time";
@@ -61,7 +63,7 @@ struct DroppedJob {
 // cancelled), or CANCELLED.
 absl::Status CheckAlive(const engine::Job& job, absl::Time now);
 
-// An amount of each of the three resources that a queue bounds: what the queue holds, or what it may hold at most.
+// An amount of each of the three resources that a queue limits. Used for what the queue holds, and for its limits.
 struct QueueSize {
   int64_t jobs = 0;
   uint64_t work = 0;   // In token pairs.
@@ -71,7 +73,7 @@ struct QueueSize {
 // The class is not thread-safe.
 class JobQueue {
  public:
-  // Drops jobs that have waited for `max_queue_time`; with zero, no job is dropped for its waiting time.
+  // Drops jobs that have waited for `max_queue_time`. With zero, no job is dropped for its waiting time.
   explicit JobQueue(absl::Duration starvation_limit, absl::Duration max_queue_time = absl::ZeroDuration())
       : starvation_limit_(starvation_limit), max_queue_time_(max_queue_time) {}
 
@@ -85,47 +87,48 @@ class JobQueue {
   // Returns the number of clients that have a job in the queue.
   int64_t num_clients() const { return static_cast<int64_t>(queued_by_client_.size()); }
 
-  // If memory runs out, throws std::bad_alloc: the queue is as before, and the job is destroyed.
+  // If memory runs out, throws std::bad_alloc. The queue is then unchanged, and the job is destroyed.
   void Push(std::unique_ptr<engine::Job> job, absl::Time now);
 
-  // Returns the job as TakeBatch would return it after Push into an empty queue, without putting it into the queue.
+  // Returns the job as TakeBatch would return it if it had been pushed into an empty queue, but does not use the queue.
   // Allocates nothing.
   QueuedJob Stamp(std::unique_ptr<engine::Job> job, absl::Time now);
 
   // Returns the job that TakeBatch would begin with. The queue must not be empty.
   const QueuedJob& Head(absl::Time now) const;
 
-  // Estimates the work that would be served before a job of this priority, client and work, if it came now and no job
-  // came after it. That is all work of higher priorities, plus work of the job's own priority: all of it or, if that is
-  // less, the client's own waiting work and the turns that other clients get until the job is served. Saturates. Does
-  // not count jobs of lower priority that have reached the starvation limit.
+  // Estimates the work (token pairs) that would be served before a job of this priority, client and work that arrived
+  // now, if no further job arrived. This is all work of higher priorities, and work of the job's own priority. Of the
+  // latter it counts at most the client's own waiting work and the turns that other clients get before the job.
+  // Saturates. Does not count jobs of lower priority that have reached the starvation limit.
   uint64_t WorkAhead(engine::Priority priority, uint64_t client, uint64_t work) const;
 
-  // Makes room for a job that is within its client's fair share. Removes the newest jobs of the client that holds most,
-  // lowest priority first, and appends them to `removed`. The fair share of a bound is the bound divided by the number
-  // of clients with waiting jobs, including the job's client. Returns false without removing anything if the job breaks
-  // a bound and is beyond its client's share of it. Also returns false, possibly after removing some jobs, if the
-  // client that holds most has only jobs of higher priority left. The time for each removed job is linear in the number
-  // of clients.
+  // Makes room for a job by removing others, and appends these to `removed`. Removes the newest jobs of the client that
+  // holds most, lowest priority first.
+  //
+  // A client's fair share of a bound is the bound divided by the number of clients with waiting jobs, including the
+  // job's client. If the job breaks a bound and is beyond its client's share of it, returns false without removing
+  // anything. If the client that holds most has only jobs of higher priority left, returns false, possibly after
+  // removing some jobs. The time for each removed job is linear in the number of clients.
   bool MakeRoom(const engine::Job& job, const QueueSize& bounds, std::vector<QueuedJob>* removed);
 
   // Returns true if the waiting jobs and this one together stay within the bounds.
   bool Fits(const engine::Job& job, const QueueSize& bounds) const;
 
-  // Takes the next job (Head), whatever its size, and further jobs on the same collection generation while they fit
-  // within the limits, in the order of service. Stops at the first job on that generation that does not fit, so that
-  // smaller jobs cannot overtake a large one for ever. Leaves jobs on other generations in the queue. Never puts jobs
-  // that stream the collection into one batch with jobs that do not; engine::kStreamedQueryTokens limits batches of
-  // streaming jobs in place of max_work. The batch is empty if all jobs wait for a streamed generation.
+  // Takes the next job (Head), whatever its size, and then further jobs on the same generation (version) of its
+  // collection, in the order of service, while they fit within the limits. Stops at the first job on that generation
+  // that does not fit, so that smaller jobs cannot overtake a large one for ever. Leaves jobs on other generations in
+  // the queue. A batch never mixes jobs that stream the collection with jobs that do not; for a batch of streaming jobs
+  // engine::kStreamedQueryTokens takes the place of max_work.
   //
-  // Order of service: by priority, and within a priority by DeficitRoundRobin. Aging is the exception: once the next
-  // job of a priority has waited for the starvation limit, it goes before next jobs of other priorities that arrived
-  // later. Jobs that this call meets and that must not be scored any more (CheckAlive, max_queue_time) are moved to
-  // `dropped`. If there are only such jobs, the batch is empty.
+  // Order of service: by priority, and within a priority by DeficitRoundRobin. The exception is aging: once the next
+  // job of a priority has waited for the starvation limit, it goes before jobs of higher priority that arrived later.
+  // If this call meets a job that must not be scored any more (CheckAlive, max_queue_time), it moves the job to
+  // `dropped`. The batch is empty if each job is dropped or waits for a streamed generation.
   std::vector<QueuedJob> TakeBatch(absl::Time now, const BatchLimits& limits, std::vector<DroppedJob>* dropped);
 
   // Removes every job that was cancelled, whose deadline has passed or that has waited for max_queue_time, and appends
-  // it to `dropped`. Returns the earliest time at which one of the remaining jobs expires.
+  // it to `dropped`. Returns the earliest time at which one of the remaining jobs expires (infinite if none does).
   absl::Time DropExpiredAndCancelled(absl::Time now, std::vector<DroppedJob>* dropped);
 
   // Moves all jobs to `dropped`, with this reason.
@@ -135,7 +138,7 @@ class JobQueue {
   static constexpr size_t kNumPriorities = 3;
 
   // Returns the index of the priority to serve next, or kNumPriorities if there is no job. `next(priority)` must return
-  // the next job of a priority, or null if it has none.
+  // a priority's next job, or null if it has none.
   template <typename Next>
   size_t NextPriority(Next next, absl::Time now) const;
   void AccountRemoved(const QueuedJob& job);

@@ -18,7 +18,7 @@
 namespace maxsim::batching {
 namespace {
 
-// Waits until the condition is notified or `time` of the steady clock has passed. May also return spuriously.
+// Waits until the condition is notified or `time` has passed on the steady clock. May also return spuriously.
 void Wait(ConditionVariable& condition, MutexLock& lock, absl::Duration time) {
   constexpr absl::Duration kLongest = absl::Hours(1);  // so that no deadline overflows the clock
   condition.WaitFor(lock, absl::ToChronoNanoseconds(std::min(time, kLongest)));
@@ -52,14 +52,14 @@ class Scheduler::Impl {
   void LaneLoop();
   void ReaperLoop();
 
-  // Scores a batch on a lane's thread, or on the thread that calls SubmitOrScore. It is noexcept because on a
-  // SubmitOrScore thread gRPC would catch the exception, and the server would go on with one lane less.
+  // Scores a batch on a lane's thread, or on the thread that calls SubmitOrScore. It is noexcept, so that an exception
+  // ends the process. On a thread of SubmitOrScore gRPC would catch the exception, and the lane would be lost.
   void Score(Batch* batch) noexcept;
   void Answer(Batch* batch) noexcept { unlocked_dispatcher_.AnswerScored(batch); }
   void ObserveBatch(const store::Collection& collection, const engine::BatchStats& stats);
 
-  // Releases the mutex and then wakes the threads that the dispatcher names. A thread that is woken while the mutex
-  // is held would have to sleep again. Clang cannot see that `lock` holds mutex_.
+  // Releases the mutex and then wakes the threads that the dispatcher names. A thread that is woken while the mutex is
+  // held would have to sleep again. The analysis is off because Clang cannot see that `lock` holds mutex_.
   void UnlockAndWake(MutexLock& lock) ABSL_UNLOCK_FUNCTION(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void Wake(const Dispatcher::Wakeups& wakeups);
 
@@ -118,7 +118,8 @@ absl::Status Scheduler::Impl::SubmitOrScore(std::unique_ptr<engine::Job>& job) {
   Answer(&batch);
   lock.Lock();
   dispatcher_.CallerDone();
-  // Wakes the threads while the mutex is held, because Shutdown may return as soon as it sees the new state.
+  // Wakes the threads while the mutex is held. After it is released, Shutdown may return and the scheduler may be
+  // destroyed.
   Wake(dispatcher_.TakeWakeups());
   return status;
 }

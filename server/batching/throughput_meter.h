@@ -10,8 +10,8 @@
 namespace maxsim::batching {
 
 // The rate is an exponential average: finished work and busy time fade with the same time constant, and their quotient
-// is the rate. Time in which nothing runs does not count, so that a quiet minute does not look like a slow device. The
-// class is not thread-safe.
+// is the rate. Time in which nothing runs does not count: a quiet minute must not look like a slow device. The class is
+// not thread-safe.
 class ThroughputMeter {
  public:
   explicit ThroughputMeter(absl::Duration time_constant) : time_constant_(absl::ToDoubleSeconds(time_constant)) {}

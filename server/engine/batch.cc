@@ -97,8 +97,8 @@ void Lane::Batch::AssignParts() {
   RecordPartLoad();
 }
 
-// For parts without replicas, adds their work to the load of their devices, divided roughly by tokens. Other batches
-// choose between replicas by that load.
+// Adds this batch's work to the load of the devices that hold parts without replicas, in proportion to the tokens of
+// these parts. Other batches choose the least loaded device for parts with replicas.
 void Lane::Batch::RecordPartLoad() {
   if (devices_.size() == 1) return;
   double tokens = 0;
@@ -210,7 +210,7 @@ bool Lane::Batch::DropLostDevices() {
     const bool used = std::any_of(scratch_.part_devices.begin(), scratch_.part_devices.end(), is_this_device) ||
                       std::any_of(scratch_.group_devices.begin(), scratch_.group_devices.end(), is_this_device);
     if (!scorer->lost().ok()) devices_.MarkLost(device, scorer->lost());
-    // Discard all results of a lost device, whether this batch or another one has found that it is lost.
+    // Discard all results of a lost device, whether this batch or another one has noticed the loss.
     if (!used || devices_.alive(device)) continue;
     scorer->Reset();
     std::replace_if(scratch_.part_devices.begin(), scratch_.part_devices.end(), is_this_device, kUnassigned);

@@ -28,14 +28,14 @@ struct Lane::Scratch {
   std::vector<uint64_t> device_tokens;   // [devices] tokens of the parts without replicas assigned in one round
 };
 
-// Returns UNAVAILABLE for a job with fail_on_unavailable: `count` candidates of its query `query_idx` are on lost
-// devices.
+// Returns the UNAVAILABLE error of a job with fail_on_unavailable: `count` candidates of its query `query_idx` are on
+// lost devices.
 absl::Status CandidatesLost(size_t query_idx, uint64_t count);
 
-// Prepares the queries, and assigns to devices the parts of the collection that the queries need and the sets of inline
-// documents. Lets the devices score in parallel, and merges their top-k lists. If a device is lost meanwhile and the
-// server goes on without it, assigns the device's documents to devices that have replicas, and counts documents without
-// another replica as unavailable.
+// Assigns the parts of the collection that the queries need, and the inline documents of requests, to devices. Lets the
+// devices score in parallel, and merges their top-k lists. If a device is lost meanwhile and the server goes on without
+// it, assigns the device's documents to devices that have replicas, and counts documents without another replica as
+// unavailable.
 class Lane::Batch {
  public:
   Batch(Lane* lane, absl::Span<Job* const> jobs, BatchStats* stats, const std::atomic<bool>* stop);
@@ -60,7 +60,7 @@ class Lane::Batch {
   void AddHitsToAlign();
   // Returns whether a device was lost in this round.
   bool AnyLost() const;
-  // Drops the hits of lost devices. Returns true if other devices must take over their work.
+  // Drops the hits of lost devices. Returns true if other devices must take over the work of the lost ones.
   bool DropLostDevices();
 
   std::vector<absl::StatusOr<JobResult>> Assemble();

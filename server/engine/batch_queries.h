@@ -54,13 +54,13 @@ class BatchQueries {
   absl::Span<const BatchQuery> QueriesOf(const QueryGroup& group) const {
     return absl::MakeConstSpan(queries_).subspan(group.first_query, group.num_queries);
   }
-  // Returns the candidates of a kOrdinals group. A query of the group must be alive, because otherwise the list may be
-  // that of an earlier batch.
+  // Returns the candidates of a kOrdinals group. At least one query of the group must be alive (its job has not
+  // failed), because otherwise the list may be that of an earlier batch.
   const CandidatesByPart& CandidatesOf(const QueryGroup& group) const {
     return candidates_by_part_[group.candidates_idx];
   }
-  // Returns how many candidates of a group lie in a part of the collection, without documents that have a tombstone.
-  // The group must satisfy the condition of CandidatesOf, or be a whole-collection group or the group of a filter.
+  // Returns the number of a group's candidates that lie in a part of the collection and have no tombstone. For a
+  // kOrdinals group, at least one query must be alive, as for CandidatesOf. Not for groups of inline documents.
   uint64_t NumCandidates(const QueryGroup& group, size_t part_idx) const;
   int64_t LongestQuery(const QueryGroup& group) const;
 
@@ -69,8 +69,8 @@ class BatchQueries {
   bool AnyAlive() const { return num_alive_.load(std::memory_order_relaxed) != 0; }
   bool AnyAlive(const QueryGroup& group) const;
   void Fail(size_t job_idx, const absl::Status& status);
-  // Fails every job, and replaces the status of jobs that have already failed. For errors after which no result of the
-  // batch can be trusted.
+  // Fails every job, and replaces the errors of jobs that have already failed. Used for errors after which no result of
+  // the batch can be trusted.
   void FailAll(const absl::Status& status);
   // Fails jobs that were cancelled or are past their deadline, and all jobs when the server stops.
   void DropCancelledAndExpired();

@@ -7,10 +7,10 @@
 namespace maxsim::engine {
 namespace {
 
-// Returns whether all ordinals exist and the positions ascend. Has no branch per candidate.
+// Returns whether all ordinals exist and the positions ascend. The loops have no branch, so that compilers vectorise
+// them.
 bool AllValid(const CandidateSet& set, uint64_t num_documents) {
-  // Compilers vectorise this form. The highest bit of `beyond` is set if any ordinal is 2^63 or more, or is beyond
-  // the last document.
+  // The highest bit of `beyond` is set if any ordinal is 2^63 or more, or is beyond the last document.
   uint64_t beyond = 0;
   for (const uint64_t ordinal : set.ordinals) beyond |= ordinal | (num_documents - 1 - ordinal);
   uint32_t not_ascending = 0;

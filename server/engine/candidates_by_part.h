@@ -17,11 +17,11 @@ namespace maxsim::engine {
 class CandidatesByPart {
  public:
   // Replaces the contents by `set` (kOrdinals) of `collection`. Returns INVALID_ARGUMENT if an ordinal is beyond the
-  // collection, if there is not one position per ordinal, or if the positions do not increase.
+  // collection's last document, if there is not one position per ordinal, or if the positions do not increase.
   absl::Status Assign(const store::Collection& collection, const CandidateSet& set);
 
   // Return the candidates that lie in a part: their ordinals in the part, and their indices into set.ordinals. Both
-  // keep the order of the list, so that ties between candidates of one part are broken as the contract requires.
+  // keep the order of the request's list, so that of two candidates with equal scores the one listed first ranks first.
   absl::Span<const uint32_t> ordinals(size_t part) const { return Slice(ordinals_, part); }
   absl::Span<const uint32_t> indices(size_t part) const { return Slice(indices_, part); }
 

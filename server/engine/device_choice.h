@@ -19,14 +19,15 @@ namespace maxsim::engine {
 inline constexpr uint32_t kUnassigned = std::numeric_limits<uint32_t>::max();
 inline constexpr uint32_t kUnavailable = std::numeric_limits<uint32_t>::max() - 1;  // No device that answers has it.
 
-// When the loads of devices are compared, the work of one batch counts as at most this much, so that sums do not
-// overflow.
+// When the loads of devices are compared, the work of one batch counts as at most this number of token pairs, so that
+// sums do not overflow.
 inline constexpr uint64_t kMaxWork = uint64_t{1} << 52;
 
 // Returns the work of all jobs, at most kMaxWork.
 uint64_t WorkOfJobs(absl::Span<Job* const> jobs);
 
-// The choices of one batch. Their work counts in the devices' load until this object is destroyed. Not thread-safe.
+// Chooses the devices for one batch. The chosen work counts in the devices' load until this object is destroyed. Not
+// thread-safe.
 class DeviceChoice {
  public:
   // Both must outlive this object.
@@ -35,11 +36,11 @@ class DeviceChoice {
   DeviceChoice(const DeviceChoice&) = delete;
   DeviceChoice& operator=(const DeviceChoice&) = delete;
 
-  // Forgets the device that was chosen for parts with replicas. Call it before each time that the parts are assigned.
+  // Forgets the device that was chosen for parts with replicas. Call it each time before the parts are assigned.
   void BeginRound() { replica_device_ = kUnassigned; }
   // Returns the device for a part of the jobs' collection, or kUnavailable. All parts with replicas get the same
-  // device, the least busy one. This is possible because a replicated collection has all of its parts on every device,
-  // and it leaves the other devices to other batches.
+  // device, the least busy one: a replicated collection has all of its parts on every device, and this leaves the other
+  // devices to other batches.
   uint32_t DeviceFor(const store::Part& part, absl::Span<Job* const> jobs);
   // Returns the least busy one of `candidates`, which is not empty.
   uint32_t LeastBusy(absl::Span<const uint32_t> candidates, uint64_t work);

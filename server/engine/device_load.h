@@ -16,10 +16,9 @@ class DeviceLoad {
  public:
   explicit DeviceLoad(size_t num_devices) : devices_(num_devices) {}
 
-  // Adds `work` to the one of `candidates` (indices, not empty) that has the least work in flight, and returns it.
-  // Among equals it chooses the device that has been assigned the least work so far, so that idle devices take turns.
-  // Choosing and adding are one atomic step: if two batches come at the same time, the second sees the work of the
-  // first.
+  // Adds `work` to the device of `candidates` (indices, not empty) that has the least work in flight, and returns that
+  // device. Among equals it chooses the device that has been assigned the least work so far, so that idle devices take
+  // turns. Choosing and adding are one atomic step.
   uint32_t AssignToLeastBusy(absl::Span<const uint32_t> candidates, uint64_t work);
   void Add(uint32_t device, uint64_t work);
   // Subtracts work that was added, when it is done or abandoned.

@@ -9,14 +9,14 @@
 namespace maxsim::engine {
 namespace {
 
-// Maps scores to integers of the same order. -0 and 0 differ, but scans do not return -0.
+// Maps scores to integers in the same order. It would rank -0 below 0, but scans do not return -0.
 uint32_t KeyOf(float score) {
   const auto bits = std::bit_cast<uint32_t>(score);
   return bits >> 31 != 0 ? ~bits : bits | uint32_t{1} << 31;
 }
 
-// Shortens lists that are in rank order to the best `count` of all lists together, and those with the same score as the
-// last of these. Finds that score by bisection, because few of the candidates of many lists are among the best.
+// Shortens lists that are in rank order, so that together they keep the best `count` entries, and any others with the
+// same score as the last of these. Finds that score by bisection, because few entries of many lists are among the best.
 void KeepBest(size_t count, absl::Span<absl::Span<const Scored>> lists) {
   const auto at_least = [](absl::Span<const Scored> list, uint32_t key) {
     const auto end =
@@ -89,7 +89,8 @@ void DeviceScanner::Scan() {
 
 void DeviceScanner::ScanParts(const QueryGroup& group, int64_t max_tokens) {
   for (const uint32_t part_idx : parts_) {
-    // If no query of a group is alive, its list of candidates may be left from an earlier batch.
+    // If no query of a group is alive (each one's job has failed), its list of candidates may be left from an earlier
+    // batch.
     if (!lost_.ok() || !queries_->AnyAlive(group)) break;
     const store::Part& part = queries_->collection().part(part_idx);
     const Candidates candidates = CandidatesIn(part, part_idx, group);
@@ -167,7 +168,7 @@ void DeviceScanner::AddInRanges(const Candidates& candidates, int64_t max_tokens
 
 void DeviceScanner::Add(const Candidates& candidates, int64_t max_tokens) {
   if (candidates.count == 0) return;
-  // A scan with a mask may also multiply the documents that the mask leaves out, so they count, too.
+  // A scan with a mask may also compute the documents that the mask leaves out, so they count, too.
   const int64_t tokens =
       candidates.mask.has_value() ? candidates.part->num_tokens() : static_cast<int64_t>(candidates.num_tokens);
   int64_t results = 0;
@@ -190,8 +191,8 @@ void DeviceScanner::ScanPending() {
   if (absl::IsUnavailable(status)) {
     lost_ = std::move(status);
   } else if (!status.ok()) {
-    // One query made the backend refuse the whole call. The other queries must not fail, so each query gets a call of
-    // its own.
+    // The backend refused the whole call, perhaps because of one query. The other queries must not fail, so each query
+    // gets a call of its own.
     for (const size_t task : members_) {
       if (!Alive(tasks_[task])) continue;
       const absl::Status alone = members_.size() > 1 ? Call(absl::MakeConstSpan(&task, 1)) : status;
@@ -267,8 +268,8 @@ void DeviceScanner::AddFound(size_t task_idx, const std::vector<Scored>* results
       found.push_back({one.score, position});
     }
   }
-  // Drop candidates now and then: a collection of many parts would otherwise gather num_results candidates from each
-  // call.
+  // Drop all but the best candidates now and then. A collection of many parts would otherwise gather num_results
+  // candidates from each call.
   if (found.size() > 4 * num_results) {
     std::nth_element(found.begin(), found.begin() + static_cast<ptrdiff_t>(num_results), found.end(), RanksBefore);
     found.resize(num_results);

@@ -33,18 +33,19 @@ struct ScannedCandidate {
   uint64_t position = 0;  // index into CandidateSet::ordinals; for the whole collection the document's ordinal
 };
 
-// An executor of scans with the memory that its lane keeps for it. Reports that memory to the DeviceSet; loads have
-// reserved it (DeviceSet::ScanBytesNeeded). BeginBatch begins a batch; then the caller adds parts and calls Scan,
+// Scans codes on one device: an executor, and the memory that it needs. Reports that memory to the DeviceSet, in which
+// the loading of codes has reserved it (DeviceSet::ScanBytesNeeded). Call BeginBatch first; then AddPart and Scan,
 // several times if necessary. One thread at a time may use a scanner; scanners of different devices may run in
 // parallel.
 class DeviceScanner {
  public:
-  // The maximum number of parts per call. A GPU spends at least about 50 us on each part (kernels/codes/scan_cost.cc).
+  // The maximum number of parts per call. A GPU spends at least about 50 us on each part (kernels/codes/scan_cost.cc),
+  // so 256 parts take at least 13 ms.
   static constexpr size_t kMaxCallParts = 256;
 
   // `max_call_work` limits the token pairs of one call; only a call for one document and one query may have more.
-  // `max_call_results` limits its results; only a call for one query in one part may have more. `devices` must
-  // outlive this object.
+  // `max_call_results` limits the results of one call; only a call for one query in one part may have more. `devices`
+  // must outlive this object.
   DeviceScanner(uint32_t device, store::DeviceSet* devices, uint64_t max_call_work,
                 int64_t max_call_results = kMaxScanCallResults)
       : device_(device), devices_(*devices), max_call_work_(max_call_work), max_call_results_(max_call_results) {}
@@ -52,21 +53,22 @@ class DeviceScanner {
 
   uint32_t device() const { return device_; }
 
-  // Both must stay valid until the next BeginBatch. Tasks with the same candidates must be adjacent.
+  // `queries` and `tasks` must stay valid until the next BeginBatch. Tasks with the same candidates must be adjacent.
   void BeginBatch(BatchQueries* queries, absl::Span<const ScanTask> tasks);
-  // Drops the added parts, the results, and the record that the device was lost in this batch.
+  // Drops the added parts, the results, and the error that says the device was lost in this batch.
   void Reset();
 
   void AddPart(uint32_t part) { parts_.push_back(part); }
   bool has_work() const { return !parts_.empty(); }
-  // Scans the parts that were added since the last Scan. Each must have codes on this device.
+  // Scans the parts that were added since the last Scan. Each part must have codes on this device.
   void Scan();
 
-  // Returns OK, or UNAVAILABLE if the device was lost: then nothing that this scanner found may be used.
+  // Returns OK, or UNAVAILABLE if the device was lost: then the results of this scanner must not be used.
   const absl::Status& lost() const { return lost_; }
-  // Returns the candidates that the scans chose for a task, in no order: its best num_results candidates, and others.
+  // Returns the candidates that the scans chose for a task, in no order: its best num_results candidates, and some
+  // others.
   const std::vector<ScannedCandidate>& found(size_t task_idx) const { return found_[task_idx]; }
-  // Return the times of the successful calls, and their work: query tokens x candidate tokens.
+  // Return the times of the successful calls, and their work in token pairs (query tokens x candidate tokens).
   const CallTimings& timings() const { return timings_; }
   uint64_t token_pairs() const { return token_pairs_; }
 
@@ -75,7 +77,8 @@ class DeviceScanner {
   struct Candidates {
     const store::Part* part = nullptr;
     const uint32_t* ordinals = nullptr;  // in the part; null for all documents
-    // Indices into the list of candidates; null for candidates of the whole collection or of a filter.
+    // Indices into the query's list of candidates. Null if the candidates are the whole collection or come from a
+    // filter.
     const uint32_t* indices = nullptr;
     int64_t count = 0;
     uint64_t num_tokens = 0;  // of the candidates, without those that the mask leaves out
@@ -88,17 +91,18 @@ class DeviceScanner {
   Candidates CandidatesIn(const store::Part& part, uint32_t part_idx, const QueryGroup& group) const;
   // Scans the parts for members_, whose candidates are those of the group.
   void ScanParts(const QueryGroup& group, int64_t max_tokens);
-  // Adds a part's candidates in ranges of at most `max_tokens` tokens (a single document may have more).
+  // Scans a part's candidates in ranges of at most `max_tokens` tokens (a single document may have more).
   void AddInRanges(const Candidates& candidates, int64_t max_tokens);
-  // Adds candidates to pending_, so that one call scans several parts and waits for the GPU once. If the call would
-  // then exceed `max_tokens`, max_call_results_ or kMaxCallParts, scans pending_ first.
+  // Adds candidates to pending_, so that one call scans several parts and waits for the GPU once. If a call for all of
+  // them would exceed `max_tokens`, max_call_results_ or kMaxCallParts, first scans what is pending.
   void Add(const Candidates& candidates, int64_t max_tokens);
   // Scans pending_ for members_, and clears it.
   void ScanPending();
   absl::Status Call(absl::Span<const size_t> task_indices);
   // Tells devices_ what the executor's workspace takes now.
   void ReportWorkspace();
-  // Adds what the call for pending_ found for a task. results[part * step] has the results in one part, in rank order.
+  // Adds the results of the call for pending_ to found_[task_idx]. results[part * step] has those of one part, in rank
+  // order.
   void AddFound(size_t task_idx, const std::vector<Scored>* results, size_t step);
 
   const uint32_t device_;

@@ -10,7 +10,7 @@ namespace maxsim::engine {
 int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, int64_t max_tokens) {
   const int64_t* first = documents.offsets + begin;
   const int64_t* end = documents.offsets + last;
-  // `beyond` is the first offset past max_tokens. The documents that end before this offset fit.
+  // `beyond` is the first offset past max_tokens. The documents that end before `beyond` fit.
   const int64_t* beyond = std::upper_bound(
       first + 1, end + 1, max_tokens, [first](int64_t tokens, int64_t offset) { return tokens < offset - *first; });
   return std::max<int64_t>(beyond - documents.offsets - 1, begin + 1);
@@ -102,7 +102,8 @@ void DeviceScorer::Align() {
   hits_to_align_.clear();
 }
 
-// Aligns the hits of one query in `documents`, and copies each row of matches to the result of its hit.
+// Computes the alignments of hits of one query, whose documents are in `documents`, and copies the matches of each hit
+// to HitToAlign::matches.
 void DeviceScorer::AlignHits(const BatchQuery& query, const Documents& documents, absl::Span<const HitToAlign> hits) {
   const auto num_tokens = static_cast<size_t>(query.job_query->num_tokens);
   const auto max_hits = static_cast<size_t>(limits_.max_candidates);

@@ -38,9 +38,9 @@ struct DeviceWork {
   CallTimings timings;  // aligning counts as kernel time
 };
 
-// An executor with the memory that its lane keeps for it. BeginBatch begins a batch; then the caller adds work
-// (AddPart, AddInline, AddHitToAlign) and has it done (Score, Align), several times if necessary. One thread at a time
-// may use a scorer; scorers of different devices may run in parallel.
+// Scores on one device: an executor, and the memory that it needs. Call BeginBatch first; then add work (AddPart,
+// AddInline, AddHitToAlign) and have it done (Score, Align), several times if necessary. One thread at a time may use a
+// scorer; scorers of different devices may run in parallel.
 class DeviceScorer {
  public:
   // `limits` must be the options that `executor` was created with.
@@ -52,7 +52,7 @@ class DeviceScorer {
 
   // `queries` must stay valid until the next BeginBatch.
   void BeginBatch(BatchQueries* queries);
-  // Drops the added work, the hits, and the record that the device was lost in this batch.
+  // Drops the added work, the hits, and the error that says the device was lost in this batch.
   void Reset();
 
   void AddPart(uint32_t part) { parts_.push_back(part); }
@@ -63,7 +63,7 @@ class DeviceScorer {
   void Align();
   bool has_work() const { return !parts_.empty() || !inline_groups_.empty() || !hits_to_align_.empty(); }
 
-  // Returns OK, or UNAVAILABLE if the device was lost; in that case no hits of this scorer may be used.
+  // Returns OK, or UNAVAILABLE if the device was lost: then the hits of this scorer must not be used.
   const absl::Status& lost() const { return lost_; }
   // Returns the hits of a query. There may be none.
   const DeviceHits& found(const BatchQuery& query) const { return found_[query.idx]; }
@@ -75,19 +75,19 @@ class DeviceScorer {
     const BatchQuery* query = nullptr;
     const uint32_t* ordinals = nullptr;  // null for all documents
     int64_t num_candidates = 0;
-    // Result position p means candidate indices[p] of the query's list. If indices is null, it means document base +
-    // ordinals[p], and if ordinals is also null, document base + p.
+    // Says which document result position p means. If `indices` is set: candidate indices[p] of the query's list.
+    // Otherwise, if `ordinals` is set: document base + ordinals[p]. Otherwise: document base + p.
     const uint32_t* indices = nullptr;
     uint64_t base = 0;
     uint64_t num_tokens = 0;  // of the candidates
-    // May be null. The call asks for as many extra results as the filter has tombstones, and drops results with a
-    // tombstone.
+    // May be null. The filter's list of tombstones names deleted documents that are scored all the same: the call asks
+    // for one more result for each of them, and drops their results.
     const store::ScanFilter* filter = nullptr;
   };
 
   bool Alive(const BatchQuery& query) const { return lost_.ok() && queries_->Alive(query); }
   bool AnyAlive() const { return lost_.ok() && queries_->AnyAlive(); }
-  // Handles a call that failed because of one of its queries, or because the device failed.
+  // Records that a call failed: marks the device as lost if `status` is UNAVAILABLE, otherwise fails the job.
   void FailCall(size_t job_idx, const absl::Status& status);
   static bool SameCandidates(const Task& a, const Task& b) {
     return a.ordinals == b.ordinals && a.num_candidates == b.num_candidates && a.base == b.base;
@@ -99,7 +99,7 @@ class DeviceScorer {
   int64_t MaxTokens(int64_t query_tokens) const;
   int64_t NumSharing(const QueryGroup& group) const;
   int64_t SharedTokens(const QueryGroup& group, int64_t num_sharing) const;
-  // Scores the documents of a part that are alive, or that match the filter of a kMatching group.
+  // Scores the documents of a part that have no tombstone or, for a kMatching group, that match the filter.
   void ScoreWholePart(const QueryGroup& group, uint32_t part_idx);
   // Returns how a part of a kMatching group is scored.
   static store::ScanFilter MatchingIn(const QueryGroup& group, uint32_t part_idx);
@@ -148,7 +148,8 @@ class DeviceScorer {
 };
 
 // Returns the end of the longest range of listed documents (of all, if `ordinals` is null) that begins at `begin`, ends
-// at most at `last`, and has at most `max_tokens` tokens or one document. Sets `num_tokens` to its tokens.
+// at `last` at the latest, and has at most `max_tokens` tokens or only one document. Sets `num_tokens` to the tokens of
+// the range.
 int64_t EndOfListedRange(const DocumentsView& documents, const std::vector<uint32_t>* ordinals, int64_t begin,
                          int64_t last, int64_t max_tokens, uint64_t* num_tokens);
 
@@ -156,7 +157,7 @@ int64_t EndOfListedRange(const DocumentsView& documents, const std::vector<uint3
 // most `max_tokens` tokens or only one document.
 int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, int64_t max_tokens);
 
-// Keeps the best `top_k` hits, in rank order. Hits from a single list must be in rank order already.
+// Keeps the best `top_k` hits, in rank order. If num_lists is 1, the hits must be in rank order already.
 void FinishHits(int32_t top_k, int num_lists, std::vector<Hit>* hits);
 
 }  // namespace maxsim::engine

@@ -108,7 +108,8 @@ void DeviceScorer::ScoreInline(const QueryGroup& group) {
     found.matches.resize(found.hits.size() * static_cast<size_t>(query.job_query->num_tokens));
     align = align || !found.hits.empty();
   }
-  // If the documents needed several stagings, stage each range again. If they needed only one, they are still staged.
+  // Documents that needed several stagings (copies to the device) are staged again, range by range. If they needed one,
+  // they are still staged.
   for (int64_t begin = 0; align && begin < view.num_documents && AnyAlive();) {
     const int64_t end = EndOfStagedRange(group, begin);
     if (!whole) staged = Stage(group, begin, end);

@@ -7,8 +7,8 @@
 
 namespace maxsim::engine {
 
-// Adds the tasks of queries of the whole collection first. Then adds the tasks of lists, group by group, so that one
-// call scores queries that share documents.
+// Scores queries of the whole collection or of a filter first. Then adds the tasks of lists, group by group, so that
+// one call scores queries that share documents.
 void DeviceScorer::ScorePart(uint32_t part_idx) {
   const store::Part& part = queries_->collection().part(part_idx);
   if (part.num_documents() == 0) return;
@@ -35,9 +35,9 @@ void DeviceScorer::ScoreWholePart(const QueryGroup& group, uint32_t part_idx) {
   } else if (collection.num_tombstones(part_idx) != 0) {
     int32_t top_k = 1;
     for (const BatchQuery& query : queries_->QueriesOf(group)) top_k = std::max(top_k, query.job_query->top_k);
-    // The call asks for one extra result for each tombstone in filter->tombstones, and drops the documents of these
-    // tombstones from its results. A call may have at most kMaxTopK results, so the list has at most kMaxTopK - top_k
-    // tombstones. The documents of all other tombstones are not scored at all.
+    // The documents of the tombstones in filter->tombstones are scored all the same. The call asks for one extra result
+    // for each of them, and then drops them from its results. A call may have at most kMaxTopK results, so at most
+    // kMaxTopK - top_k tombstones are handled in this way. filter->ordinals leaves out the documents of all others.
     filter = &filters_.emplace_back(collection.scan_filter(part_idx, static_cast<size_t>(kMaxTopK - top_k)));
   }
   if (filter != nullptr) {
@@ -45,8 +45,8 @@ void DeviceScorer::ScoreWholePart(const QueryGroup& group, uint32_t part_idx) {
     if (filter->ordinals != nullptr) num_documents = static_cast<int64_t>(filter->ordinals->size());
   }
   if (num_documents == 0) return;
-  // If documents must be copied to the device, the part is cut into ranges, and all queries are scored against each
-  // range. Otherwise each call of a few queries would copy the whole part again.
+  // If documents must be copied to the device, the part is cut into ranges, and all queries are scored against one
+  // range after another. Otherwise each call of a few queries would copy the whole part again.
   const bool is_copied = collection.is_streamed() && part.tier != store::Residency::kGpu;
   const int64_t num_sharing = is_copied ? NumSharing(group) : 1;
   const int64_t max_tokens = MaxTokens(SharedTokens(group, num_sharing));
@@ -162,7 +162,7 @@ void DeviceScorer::AddListedCandidates(const QueryGroup& group, uint32_t part_id
   }
 }
 
-// Cuts the tasks, in order, into calls within the executor's limits and max_call_work. Each single task is within the
+// Cuts the tasks, in order, into calls within the executor's limits and max_call_work. Each task alone is within the
 // limits, or has only one document.
 void DeviceScorer::RunTasks(const Documents& documents) {
   size_t next = 0;
@@ -207,8 +207,8 @@ void DeviceScorer::RunCall(const Documents& documents, absl::Span<const Task> ta
       FailCall(tasks.front().query->job_idx, status);
       return;
     }
-    // One query made the backend refuse the whole call. The other queries must not fail, so each query gets a call of
-    // its own.
+    // The backend refused the whole call, perhaps because of one query. The other queries must not fail, so each query
+    // gets a call of its own.
     for (const Task& task : tasks) {
       if (Alive(*task.query)) RunCall(documents, absl::MakeConstSpan(&task, 1));
     }
@@ -245,7 +245,7 @@ void DeviceScorer::AddHits(const Task& task, absl::Span<const Scored> scored) {
     }
   }
   ++found.num_lists;
-  // A collection of many parts would gather top_k hits from each part. So keep no more than a few times top_k.
+  // A collection of many parts would gather top_k hits from each part. So keep at most 4 * top_k.
   if (hits.size() > 4 * top_k) {
     std::nth_element(hits.begin(), hits.begin() + static_cast<ptrdiff_t>(top_k), hits.end(), RanksBefore);
     hits.resize(top_k);

@@ -20,8 +20,8 @@ namespace {
 constexpr int kMaxLanes = 64;
 
 // On a GPU a call that scans codes may have four times as many token pairs as a call that scores vectors. The largest
-// such call takes 57 ms on an H200: 1,024 query tokens against a whole shard of 268 million tokens. A larger shard is
-// scanned in pieces, by lists of documents, which takes three times as long.
+// call takes 57 ms on an H200: 1,024 query tokens against a whole shard of 268 million tokens. A larger shard is
+// scanned in pieces, as lists of documents, which takes three times as long.
 constexpr uint64_t kScanWorkFactor = 4;
 
 absl::Status AtLeastOne(absl::string_view name, int64_t value) {

@@ -1,5 +1,5 @@
-// Turns batches of jobs into backend calls: splits candidates over a collection's parts and their devices, groups
-// queries that share documents, runs the executors, merges the parts' top-k lists.
+// Turns batches of jobs into backend calls. Splits candidates by the collection's parts and their devices, groups
+// queries that share documents, runs the executors, and merges the parts' top-k lists.
 #pragma once
 
 #include <array>
@@ -25,20 +25,20 @@ class DeviceScanner;
 class DeviceScorer;
 class HelperThread;
 
-// Returns the bytes that an inline document of `num_tokens` takes of ExecutorOptions::max_staged_bytes: a backend may
-// pad the columns to a multiple of 8, and those of i8 to a multiple of 16.
+// Returns how much an inline document of `num_tokens` counts towards ExecutorOptions::max_staged_bytes. It assumes
+// columns padded to a multiple of 8, for i8 of 16, because a backend may pad them.
 int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens);
 
 struct EngineOptions {
   int num_lanes = 2;  // batches in flight at the same time
   ExecutorOptions executor;
-  // Bounds the token pairs of one backend call, together with the backend's own BackendInfo::max_call_work. Scans of
+  // Limits the token pairs of one backend call, together with the backend's own BackendInfo::max_call_work. Scans of
   // codes on a GPU may have four times as many, and a call for a single document and a single query may have more. A
   // call cannot be interrupted, so this also bounds how late a cancellation, a deadline or a shutdown takes effect.
   uint64_t max_call_work = std::numeric_limits<uint64_t>::max();
 };
 
-// The work of one batch, for metrics and timings. Failed calls, and calls on a lost device, do not count.
+// The work of one batch, for metrics and timings. Failed calls and calls on a lost device do not count.
 struct BatchStats {
   struct Device {
     uint32_t device = 0;  // index in the engine's DeviceSet
@@ -67,39 +67,38 @@ struct BatchStats {
 // A lane scores one batch at a time. It has an executor with its own workspace (and CUDA stream) on each device. Only
 // one thread at a time may use it.
 //
-// A batch whose documents lie on several devices is scored by all of them side by side: the caller's thread works for
-// the first device, and a helper thread for each other one. A batch for one device needs no helper thread. The device
-// with the least work in flight scores documents that are replicated on several devices.
+// A batch whose documents lie on several devices is scored by all of them in parallel: the caller's thread works for
+// the first device, and a helper thread for each other one. Documents that are replicated on several devices are scored
+// by the device with the least work in flight.
 //
 // Queries whose candidates are scanned (IsScanned) take two steps. First the devices scan the codes of all candidates
-// that they hold. Then the chosen candidates are scored like a list that the client sent.
+// that they hold, and choose the best. Then the chosen candidates are scored exactly, like a list that the client sent.
 //
-// The executor's limits and max_call_work bound one call, not one request. The lane cuts a batch into calls that fit:
-// it takes fewer queries at a time, sublists of candidate lists, ranges of a part with more than max_candidates
-// documents or more than max_call_work, and several stagings of inline documents. A score depends only on the query and
-// the document, and results are always merged in the same rank order, so the answer has the same bits however the work
-// was cut. So only three things about a single query can exceed a limit: its tokens (max_query_tokens), the
-// collection's dimension (max_dim), and the size of one inline document (max_staged_bytes, see StagedBytes). Then the
-// query's job fails with RESOURCE_EXHAUSTED naming the value and the limit. (Choose max_candidates at least as large as
-// the largest shard to let whole-collection scans share documents between as many queries as possible.)
+// The executor's limits and max_call_work apply to one call, not to one request. The lane cuts a batch into calls that
+// fit: fewer queries at a time, sublists of candidate lists, ranges of a part, and several copies of inline documents
+// to the device. The answer has the same bits however the work is cut. So only three things about a single query can
+// exceed a limit: its tokens (max_query_tokens), the collection's dimension (max_dim), and the size of one inline
+// document (max_staged_bytes, see StagedBytes). Then the query's job fails with RESOURCE_EXHAUSTED naming the value and
+// the limit. (Choose max_candidates at least as large as the largest shard, so that as many whole-collection queries as
+// possible share one call.)
 class Lane {
  public:
   ~Lane();
 
-  // Scores every query of every job. All jobs must be on the same collection generation; a job on another generation
-  // than the first job's gets INTERNAL. Returns one result per job, in order. In each, copy_time and kernel_time are
-  // those of the whole batch on the device that took longest, and queue_time is zero. Does not call `done` of the jobs.
-  // Overwrites `stats` (may be null).
+  // Scores every query of every job. All jobs must be on the same collection generation (version); a job on another
+  // generation than the first job's gets INTERNAL. Returns one result per job, in order. In each, copy_time and
+  // kernel_time are those of the whole batch on the device that took longest, and queue_time is zero. Does not call the
+  // jobs' `done`. Overwrites `stats` (may be null).
   //
-  // If a query fails, its whole job fails with the error of the first such query: RESOURCE_EXHAUSTED beyond a limit,
-  // INVALID_ARGUMENT for fields that contradict each other, or the executor's error about the query. Other jobs of the
-  // batch are not affected. Between backend calls, drops jobs that were cancelled (CANCELLED) or whose deadline has
-  // passed (DEADLINE_EXCEEDED), and all jobs once `stop` (may be null) is set (UNAVAILABLE).
+  // If a query fails, its whole job fails with the error of the first query that failed: RESOURCE_EXHAUSTED beyond a
+  // limit, INVALID_ARGUMENT for fields that contradict each other, or the executor's error about the query. Other jobs
+  // of the batch are not affected. Between backend calls, drops jobs that were cancelled (CANCELLED) or whose deadline
+  // has passed (DEADLINE_EXCEEDED), and all jobs once `stop` (may be null) is set (UNAVAILABLE).
   //
-  // If a device is lost (its executor returns UNAVAILABLE), marks it as lost in the DeviceSet. Under kExit, or if it
-  // was the last device, every job of the batch fails. Under kDegrade, devices with replicas take over its work.
-  // Candidates without another replica are left out and counted (JobQueryResult::num_unavailable); a job with
-  // fail_on_unavailable fails with UNAVAILABLE instead.
+  // If a device is lost (its executor returns UNAVAILABLE), marks it as lost in the DeviceSet. If on_device_loss is
+  // kExit, or if it was the last device, every job of the batch fails. If it is kDegrade, devices with replicas take
+  // over the lost device's work. Candidates without another replica are left out and counted
+  // (JobQueryResult::num_unavailable); a job with fail_on_unavailable then fails with UNAVAILABLE.
   std::vector<absl::StatusOr<JobResult>> Execute(absl::Span<Job* const> jobs, BatchStats* stats,
                                                  const std::atomic<bool>* stop = nullptr);
 
@@ -113,7 +112,7 @@ class Lane {
   // Creates an executor on every device, and the threads.
   absl::Status Prepare(const EngineOptions& options);
   // Runs `work` for several devices in parallel: for the first device on the calling thread, for each other one on a
-  // helper thread.
+  // helper thread. Waits until all are done.
   void RunOnDevices(absl::Span<const uint32_t> devices, absl::FunctionRef<void(uint32_t device)> work);
 
   store::DeviceSet* const devices_;
@@ -131,7 +130,7 @@ class Lane {
 class Engine {
  public:
   // Makes the lanes with their executors, on every device. `devices`, and their backends, must outlive the engine.
-  // INVALID_ARGUMENT for an option out of range.
+  // Returns INVALID_ARGUMENT if an option is out of range.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(store::DeviceSet* devices, const EngineOptions& options);
   // Creates an engine on one device, whose DeviceSet the engine owns.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(Backend* backend, const EngineOptions& options);

@@ -18,10 +18,10 @@ class HelperThread {
   HelperThread(const HelperThread&) = delete;
   HelperThread& operator=(const HelperThread&) = delete;
 
-  // Begins `work` on the helper's thread. Wait must be called before the next Start, and before anything that `work`
-  // uses is destroyed.
+  // Begins `work` on the helper's thread. Call Wait before the next Start, and before anything that `work` uses is
+  // destroyed.
   void Start(std::function<void()> work);
-  // Waits until the work is done. The caller then sees everything that the work has written.
+  // Waits until the work is done. After that, the caller sees everything that the work has written.
   void Wait();
 
  private:

@@ -67,7 +67,7 @@ uint64_t JobBytes(const Job& job) {
              set->positions.capacity() * sizeof(set->positions[0]) + set->inline_tokens.capacity() +
              set->inline_offsets.capacity() * sizeof(set->inline_offsets[0]) +
              set->inline_scales.capacity() * sizeof(set->inline_scales[0]);
-    // Counts matching documents although they are shared: other jobs and the cache of filters may release them before
+    // Counts matching documents although other jobs and the cache of filters share them: these may release them before
     // this job does.
     if (set->matching != nullptr) bytes += set->matching->memory_bytes();
   }

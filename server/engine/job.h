@@ -1,4 +1,4 @@
-// Rerank requests as the server works on them: validated, with ids resolved and values converted.
+// Rerank requests in the form that is queued and scored: validated, with ids resolved and values converted.
 #pragma once
 
 #include <atomic>
@@ -31,33 +31,35 @@ struct CandidateSet {
   // For kMatching: the matching documents, in the job's own snapshot.
   std::shared_ptr<const store::MatchingDocuments> matching;
 
-  // For kOrdinals: distinct collection ordinals, and for each its index in the list that the client sent. Missing and
-  // repeated ids leave gaps in `positions`, which strictly increase. Both vectors have the same length. A query whose
-  // lists are empty gets no hits.
+  // For kOrdinals: distinct collection ordinals (numbers of documents), and for each its index in the list that the
+  // client sent. Both vectors have the same length. `positions` strictly increase, with gaps for missing and repeated
+  // ids. A query with an empty list gets no hits.
   std::vector<uint64_t> ordinals;
   std::vector<uint32_t> positions;
 
-  // For kInline: documents in the collection's storage type, [inline_offsets.back(), dim] row-major. Document n owns
-  // the rows from inline_offsets[n] up to, but without, inline_offsets[n + 1]: at least one. Documents for an i8
-  // collection have gone through its rotation and have a scale each; for other types inline_scales is empty.
+  // For kInline: documents in the collection's storage type, [inline_offsets.back(), dim] row-major. Document n has the
+  // rows from inline_offsets[n] up to, but without, inline_offsets[n + 1], at least one. Documents for an i8 collection
+  // have been multiplied by its rotation matrix and have a scale each; for other types inline_scales is empty.
   std::vector<std::byte> inline_tokens;
   std::vector<int64_t> inline_offsets;
   std::vector<float> inline_scales;
 
-  // Returns whether a hit's position is its ordinal, because the candidates are in the order of the collection.
+  // Returns whether a hit's position is its document's ordinal. True for kinds without a list, in which candidates have
+  // the order of the collection.
   bool has_ordinal_positions() const { return kind == Kind::kWholeCollection || kind == Kind::kMatching; }
   uint64_t num_documents(const store::Collection& collection) const;
   // Takes time linear in the ordinals. Ordinals beyond the collection count as 0 tokens; scoring refuses them.
   uint64_t num_tokens(const store::Collection& collection) const;
 };
 
-// How a query is answered on a collection that has codes: a scan of the codes chooses which candidates are scored.
+// How a query is answered on a collection with codes: the codes are scanned to choose which candidates are scored
+// exactly.
 struct RefinementOptions {
-  // How many candidates are scored: those that the scan ranks highest. If a query has at most this many candidates, all
+  // The number of candidates that are scored: those that the scan ranks highest. If a query has no more candidates, all
   // are scored without a scan. 0 means no scan. Otherwise the value is top_k .. kMaxScanResults.
   int32_t documents = 0;
-  // If true, scores more candidates, up to `budget` (`documents` .. kMaxScanResults), if that is necessary to prove
-  // that no other candidate is among the best top_k.
+  // If true, and if that is necessary to prove that no other candidate is among the best top_k, scores more candidates,
+  // up to `budget` (`documents` .. kMaxScanResults) in all.
   bool require_proof = false;
   int32_t budget = 0;
 };
@@ -75,20 +77,21 @@ struct JobQuery {
 
 struct Hit {
   float score = 0;
-  // Index in the list that the client sent. For kWholeCollection and kMatching, the document's ordinal.
+  // Index in the list that the client sent. For kWholeCollection and kMatching: the document's ordinal (number in the
+  // collection).
   uint64_t position = 0;
   uint64_t ordinal = 0;  // collection ordinal; for inline documents equal to position
 };
 
-// How a scan of codes chose the documents of an answer, and whether the answer is proven to be exact.
+// How a scan of codes chose the documents that were scored, and whether the answer is proven to be exact.
 struct Refinement {
   int planes = 0;              // number of planes that were scanned: 1, 2 or 4
   uint64_t num_documents = 0;  // documents that were chosen and scored
-  // True if it is proven that no candidate that was left out is among the best top_k. Unavailable candidates are not
+  // True if it is proven that no candidate left out is among the best top_k. Candidates on a lost device are not
   // considered.
   bool is_proven = false;
   // The largest score that the scan gave to a candidate that was left out; nullopt if none was left out. It is an upper
-  // bound of the candidate's score if outside_is_bound, else an estimate.
+  // bound of this candidate's exact score if outside_is_bound, else an estimate.
   std::optional<float> outside;
   bool outside_is_bound = false;
 };
@@ -102,7 +105,7 @@ struct JobQueryResult {
 
 struct JobResult {
   std::vector<JobQueryResult> queries;
-  // The snapshot that whole-collection queries were scored on, if it is not the job's own; else null.
+  // The snapshot on which whole-collection queries were scored, if it is another one than the job's; else null.
   std::shared_ptr<const store::Collection> collection;
   absl::Duration queue_time;
   absl::Duration copy_time;
@@ -111,21 +114,23 @@ struct JobResult {
 
 enum class Priority : uint8_t { kLow, kNormal, kHigh };
 
-// One request on its way through the server. The holder of the unique_ptr owns it. The scheduler that accepted it calls
-// `done` exactly once, on one of the threads that scheduler.h names; `done` must not block.
+// One request on its way through the server, owned by the holder of the unique_ptr. The scheduler that accepted the job
+// calls `done` exactly once, on one of the threads that scheduler.h names; `done` must not block.
 struct Job {
   std::shared_ptr<const store::Collection> collection;
   std::vector<JobQuery> queries;
   // If true, the whole job is scored on its own snapshot of a live collection. If false, its whole-collection queries
-  // may be scored on a later snapshot of the same generation (JobResult::collection). Set it for jobs that also list
-  // candidates or matching documents, so that all answers of the job are of one snapshot.
+  // may be scored on a later snapshot of the same generation (see JobResult::collection). Set it for jobs that also
+  // list candidates or matching documents, so that all answers of the job come from one snapshot.
   bool pinned = false;
   Priority priority = Priority::kNormal;
   bool fail_on_unavailable = false;  // UNAVAILABLE rather than an answer without candidates whose device is lost
   absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow()
-  // If true, the job may wait for longer than max_queue_time. For the server's own jobs, which no client would retry.
+  // If true, the job may wait for longer than max_queue_time. For the server's own jobs, which nothing would send
+  // again.
   bool ignores_max_queue_time = false;
-  // The client that sent the job. Jobs of one priority are served fairly between clients. 0 is a client like any other.
+  // Identifies the client that sent the job. Jobs of one priority are served fairly between clients. The value 0 is not
+  // special.
   uint64_t client = 0;
   // The caller may set this to true at any time, from any thread; the job then ends with CANCELLED.
   std::shared_ptr<std::atomic<bool>> cancelled;
@@ -134,12 +139,12 @@ struct Job {
   // The cost in token pairs: query tokens x candidate tokens, summed over the queries. Set by ComputeWork, or by a
   // caller that already knows the sum.
   uint64_t work = 0;
-  // The host memory that is held as long as the job exists: its own (JobBytes), and the memory that the caller keeps
-  // for the answer. Set by the caller.
+  // The host memory that is held as long as the job exists: the job's own (JobBytes), and what the caller keeps for the
+  // answer. Set by the caller.
   uint64_t bytes = 0;
 };
 
-// Returns whether a query's candidates are scanned first, rather than all of them scored.
+// Returns whether the query's candidates are first scanned by their codes, so that only the best of them are scored.
 bool IsScanned(const JobQuery& query, const store::Collection& collection);
 
 // Returns the value of JobResult::collection for a job whose batch was scored on `snapshot`: `snapshot` if the job has
@@ -153,16 +158,16 @@ uint64_t JobBytes(const Job& job);
 // Returns whether two jobs may be scored in one batch, because they are on the same documents.
 bool MayShareBatch(const Job& a, const Job& b);
 
-// Returns whether the job does nothing but score every document of a streamed collection. A batch of such jobs copies
-// each document to the GPU once. Up to kStreamedQueryTokens query tokens, it takes little longer than a single such
-// job.
+// Returns whether all queries of the job score every document of a streamed collection, one that is copied to the GPU
+// for each batch. A batch of such jobs copies each document once. With up to kStreamedQueryTokens query tokens it takes
+// little longer than a single job.
 bool StreamsWholeCollection(const Job& job);
 
 // The maximum number of query tokens in a batch that streams a collection. On an H200 64 queries of 32 tokens take 1.4
 // times as long as one: 1.20 s instead of 0.84 s over 46 GB of INT8 (docs/performance/code_scan.json).
 inline constexpr uint64_t kStreamedQueryTokens = 2048;
 
-// Sets job->work, which saturates. Goes through the candidates of each distinct CandidateSet once.
+// Sets job->work; on overflow, to the maximum. Goes through the candidates of each distinct CandidateSet once.
 void ComputeWork(Job* job);
 
 }  // namespace maxsim::engine

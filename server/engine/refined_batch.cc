@@ -10,8 +10,8 @@
 namespace maxsim::engine {
 namespace {
 
-// With this many planes a scan always orders candidates by upper bounds, whether or not the request asks for a proof.
-// These bounds prove most answers, so proofs cost nothing.
+// With this many planes (bits per value) of codes, a scan orders candidates by upper bounds, even if the request asks
+// for no proof. These bounds are so tight that they prove most answers at no extra cost.
 constexpr int kProvingPlanes = 4;
 
 // Returns the codes of any part on any device. All have the same shape.
@@ -35,7 +35,7 @@ bool AllHaveBounds(const store::Collection& collection, int planes) {
   return true;
 }
 
-// Returns the query's tokens converted to the type in which they score the original vectors.
+// Returns the query's tokens as FP32, with the values that the exact scores use (rounded to QueryType).
 std::vector<float> Widened(const JobQuery& query, const store::Collection& collection) {
   std::vector<float> tokens(static_cast<size_t>(query.num_tokens) * static_cast<size_t>(collection.dim()));
   ConvertElements(QueryType(collection.storage()), query.tokens.data(), ScalarType::kF32, tokens.data(), tokens.size());
@@ -68,7 +68,8 @@ Lane::RefinedBatch::RefinedBatch(Lane* lane, absl::Span<Job* const> jobs, BatchS
 std::vector<absl::StatusOr<JobResult>> Lane::RefinedBatch::Run() {
   AddTasks();
   std::vector<absl::StatusOr<JobResult>> results;
-  // A further round follows only if a device was lost meanwhile, so there are at most as many as there are devices.
+  // Another round follows only if a device was lost during this one. So there is at most one round more than there are
+  // devices.
   for (size_t round = 0; round <= devices_.size(); ++round) {
     const absl::Time start = MonotonicNow();
     Scan();
@@ -88,7 +89,8 @@ void Lane::RefinedBatch::AddTasks() {
   const store::Collection& collection = queries_.collection();
   planes_ = collection.code_planes();
   const LoadedCodes* const codes_of_part = AnyCodes(collection);
-  // IsWanted looked at the snapshot of the first job. The batch uses the latest snapshot, which may have no codes.
+  // IsWanted looked at the snapshot of the first job. The batch uses the jobs' latest snapshot, which may have no
+  // codes.
   const bool has_codes = planes_ > 0 && codes_of_part != nullptr;
   const bool has_bounds = has_codes && AllHaveBounds(collection, planes_);
   for (const BatchQuery& query : queries_.queries()) {
@@ -107,8 +109,8 @@ void Lane::RefinedBatch::AddTasks() {
     tasks_.push_back({.query = &query,
                       .codes = *std::move(codes),
                       .order = by_bound ? ScanOrder::kUpperBound : ScanOrder::kEstimate,
-                      // Asks for one candidate more than are refined. The score of this one is the highest among the
-                      // candidates that are left out.
+                      // Asks for one candidate more than are refined (scored exactly). The extra one has the highest
+                      // score among the candidates that are left out.
                       .num_results = std::min(wanted + 1, kMaxScanResults)});
   }
   choices_.resize(tasks_.size());
@@ -142,8 +144,7 @@ void Lane::RefinedBatch::RunScanners() {
   lane_.RunOnDevices(working, [this](uint32_t device) { lane_.scanners_[device]->Scan(); });
 }
 
-// Drops the candidates that lost devices found. Returns true if the parts of those devices must be assigned to other
-// devices.
+// Drops the candidates that lost devices found. Returns true if other devices must scan the parts of the lost devices.
 bool Lane::RefinedBatch::DropLostDevices() {
   bool again = false;
   for (const std::unique_ptr<DeviceScanner>& scanner : lane_.scanners_) {

@@ -18,10 +18,10 @@
 namespace maxsim::engine {
 
 // Scans the codes of the candidates on all devices in parallel, and merges the candidates that the devices chose.
-// Lane::Batch then scores the chosen candidates of each query as a list of ordinals, together with the queries that are
-// not scanned. So the scores have the same bits as in a request for this list. If a query asks for a proof and the
-// answer is not proven, candidates whose bounds reach its k-th score are scored too, until `budget` documents were
-// scored.
+// Lane::Batch then scores the chosen candidates of each query exactly, as a list of ordinals, together with the queries
+// that are not scanned. So the scores have the same bits as in a request for this list. If a query asks for a proof and
+// the answer is not proven, candidates whose upper bounds reach its k-th score are scored, too, up to `budget`
+// documents in all.
 //
 // If a device is lost meanwhile and the server goes on without it, the batch starts again on the remaining devices.
 class Lane::RefinedBatch {
@@ -38,8 +38,8 @@ class Lane::RefinedBatch {
  private:
   // The candidates that the scan found for one task.
   struct Choice {
-    // The first num_refined candidates are the best, in no order, and the next one is the best of the rest. If there
-    // are no more than num_refined, the last one is the worst.
+    // The first num_refined candidates are the best, in no order, and the next one is the best of the rest. If
+    // num_refined is the length of `best`, the last candidate is the worst.
     std::vector<ScannedCandidate> best;
     size_t num_refined = 0;
     uint64_t num_unavailable = 0;
@@ -57,15 +57,16 @@ class Lane::RefinedBatch {
   bool DropLostDevices();
   void FailIncompleteJobs();
   void Choose();
-  // Sets choice->num_refined. Moves the best `num_refined` candidates of choice->best to its front, in any order, and
-  // the best of the rest to the index after them; does not sort. The first `num_ordered` candidates must already be the
-  // best ones, in any order (0 if nothing is known), and stay where they are.
+  // Sets choice->num_refined, and partly orders choice->best: the best `num_refined` candidates come first, in any
+  // order, and after them the best of the rest. The caller may know that the first `num_ordered` candidates are the
+  // best already (else 0); these stay where they are.
   static void Refine(size_t num_refined, size_t num_ordered, Choice* choice);
   void Scan();
 
   // refined_scores.cc:
   std::shared_ptr<const CandidateSet> SetOf(const ScanTask& task, absl::Span<const ScannedCandidate> chosen) const;
-  // Scores copies of the batch's jobs in which `queries` replace the queries. Leaves out queries of jobs that failed.
+  // Scores copies of the batch's jobs that have `queries` in place of their own queries. Leaves out queries of jobs
+  // that have failed.
   std::vector<absl::StatusOr<JobResult>> Execute(std::vector<std::vector<JobQuery>> queries);
   std::vector<absl::StatusOr<JobResult>> ScoreChosen();
   // Returns whether a chosen candidate is on a device that was lost since the scan.

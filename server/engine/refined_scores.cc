@@ -32,8 +32,8 @@ void AddWork(const BatchStats& more, BatchStats* stats) {
   }
 }
 
-// Sorts numbers by their bytes, the lowest first. This takes 14 us for 3,000 numbers below 2^24, a third of the time of
-// Boost's integer_sort.
+// Sorts numbers ascending, byte by byte (a radix sort). This takes 14 us for 3,000 numbers below 2^24, a third of the
+// time of Boost's integer_sort.
 void SortByBytes(std::vector<uint64_t>* numbers) {
   const uint64_t bits = std::accumulate(numbers->begin(), numbers->end(), uint64_t{0}, std::bit_or<>());
   std::vector<uint64_t> sorted(numbers->size());
@@ -46,7 +46,7 @@ void SortByBytes(std::vector<uint64_t>* numbers) {
   }
 }
 
-// Merges the hits of further candidates of one query into `result`, which keeps the best top_k of all hits in rank
+// Merges the hits of further candidates of one query into `result`, and keeps the best top_k of them all, in rank
 // order.
 void MergeHits(const JobQuery& query, const JobQueryResult& more, JobQueryResult* result) {
   struct Source {
@@ -74,8 +74,8 @@ void MergeHits(const JobQuery& query, const JobQueryResult& more, JobQueryResult
   result->matches = std::move(merged.matches);
 }
 
-// If the candidates are the whole collection, the scan's choice was scored as a list. Sets each hit's position to its
-// ordinal again.
+// If the candidates are the whole collection or those of a filter, the chosen ones were scored as a list. Sets each
+// hit's position to its ordinal again.
 void RestorePositions(const JobQuery& query, JobQueryResult* result) {
   if (!query.candidates->has_ordinal_positions()) return;
   for (Hit& hit : result->hits) hit.position = hit.ordinal;
@@ -83,7 +83,7 @@ void RestorePositions(const JobQuery& query, JobQueryResult* result) {
 
 }  // namespace
 
-// Returns the chosen candidates as a list that has the order of the query's candidates.
+// Returns the chosen candidates as a list, in the order that they have among the query's candidates.
 std::shared_ptr<const CandidateSet> Lane::RefinedBatch::SetOf(const ScanTask& task,
                                                               absl::Span<const ScannedCandidate> chosen) const {
   const CandidateSet& all = *task.query->job_query->candidates;
@@ -183,14 +183,15 @@ Refinement Lane::RefinedBatch::RefinementOf(size_t task_idx, const JobQueryResul
     refinement.outside = choice.best.back().score;
   }
   const auto top_k = static_cast<size_t>(task.query->job_query->top_k);
-  // A document with the same score as the last hit may rank before it. So only a bound below that score is a proof.
+  // A left-out document with the same score as the last hit may rank before it. So only a bound below that score is a
+  // proof.
   refinement.is_proven =
       !refinement.outside.has_value() ||
       (refinement.outside_is_bound && result.hits.size() == top_k && *refinement.outside < result.hits.back().score);
   return refinement;
 }
 
-// For each query that needs a proof and has none, scores the further candidates whose bounds reach the k-th score.
+// For each query that asks for a proof and has none, also scores candidates whose upper bounds reach the k-th score.
 void Lane::RefinedBatch::Prove(std::vector<absl::StatusOr<JobResult>>* results) {
   std::vector<std::vector<JobQuery>> queries(jobs_.size());
   std::vector<size_t> asked;       // tasks
