@@ -11,8 +11,8 @@
 namespace maxsim::config {
 namespace {
 
-// Returns the word after a path's last comma if it has at least three letters, all of them lower-case. Such a word is
-// an option, or a misspelt one. Returns "" otherwise.
+// Returns the word after a path's last comma if it has at least three letters, all of them lower-case: an option such
+// as "live", or a misspelt one. Returns "" otherwise.
 std::string_view LastWord(std::string_view path) {
   const size_t comma = path.rfind(',');
   if (comma == std::string_view::npos) return {};
@@ -33,7 +33,7 @@ absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text) {
   CollectionConfig collection;
   collection.name = std::string(text.substr(0, equals));
   std::string_view path = text.substr(equals + 1);
-  // Options are the words after the last commas. Commas before those belong to the path.
+  // Options are the words at the end, as in NAME=PATH,host,live. Commas before the options belong to the path.
   bool has_residency = false, has_replicate = false, has_live = false;
   for (std::string_view word = LastWord(path); !word.empty(); word = LastWord(path)) {
     const auto residency = store::ResidencyFromName(word);

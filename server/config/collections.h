@@ -1,4 +1,4 @@
-// Parses, checks and merges the entries of the list of collections to load at start.
+// Parses, checks and merges the configured collections, which are loaded when the server starts.
 #pragma once
 
 #include <string_view>
@@ -15,11 +15,11 @@ absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text);
 // Returns INVALID_ARGUMENT if the name is not allowed or the path is empty.
 absl::Status ValidateCollection(const CollectionConfig& collection);
 
-// Returns the key under which Loaded::origins has the origin of the collection of that name.
+// Returns the key of the named collection in Loaded::origins.
 std::string CollectionKey(std::string_view name);
 
-// Replaces the collection of the same name, or appends a new one. So a flag can override a collection that the file
-// names.
+// Replaces the element of `collections` with the same name, or appends a new one. So a flag can override a collection
+// of the configuration file.
 void MergeCollection(CollectionConfig collection, std::vector<CollectionConfig>& collections);
 
 }  // namespace maxsim::config

@@ -1,5 +1,5 @@
-// The configuration of a server, as plain values with their defaults. server/config/keys.h gives each its name, unit
-// and range; server/config/load.h fills it from a file, the environment and the command line.
+// The configuration of a server, as plain values with their defaults. server/config/keys.h gives each value its name,
+// unit and range. server/config/load.h reads the values from a file, the environment and the command line.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ namespace maxsim::config {
 // Which paths of the HTTP port require TLS.
 enum class HttpTls { kAuto, kOff, kApi, kAll };  // kAuto: kApi if there is a certificate, else kOff
 
-// Tells how to read strings in the `documents` of a rerank call on a path outside /text: as ids or as texts.
+// What a string in `documents` of an HTTP rerank call is: the id of a stored document, or a text. For paths without
+// /text only.
 enum class RootDocuments { kIds, kTexts };
 
 enum class BackendKind { kAuto, kCpu, kCuda };
@@ -46,11 +47,12 @@ struct Config {
     std::string unix_socket;               // path of a socket where gRPC listens as well; "": none
     int max_connections = 8192;
     int max_connections_per_peer = 1024;  // of one IP address; 0: no bound
-    // Closes a new connection that has not made its first call within this time (with a token, if calls need one).
+    // A connection is closed if its client has made no call within this time. If calls need a token, only calls with a
+    // known token and health checks count.
     absl::Duration first_call_timeout = absl::Seconds(30);
     absl::Duration max_connection_idle = absl::Minutes(30);  // without a call; zero: no bound
-    // Bounds gRPC's memory for messages that are still being received and for its own records of calls and connections.
-    // 0: four times limits.max_request_bytes, but at least 512 MiB.
+    // Limits gRPC's memory for messages that are still being received and for its own records of calls and connections.
+    // 0 means four times limits.max_request_bytes, but at least 512 MiB.
     uint64_t max_memory_bytes = 0;
     int stream_in_flight = 64;  // requests of one RerankStream that may be unanswered at a time
     uint64_t max_unread_answer_bytes = uint64_t{256} << 20;       // of answers that clients have not read; 0: no bound
@@ -151,7 +153,7 @@ HttpTls HttpTlsOf(const Config& config);
 // Returns http.max_body_memory, or its default if it is 0.
 uint64_t HttpBodyMemoryOf(const Config& config);
 
-// Returns warnings, one line each, about valid settings that leave the server more open than one may expect.
+// Returns warnings about valid settings that leave the server more open than one may expect. Each is one line of text.
 std::vector<std::string> Warnings(const Config& config);
 
 }  // namespace maxsim::config

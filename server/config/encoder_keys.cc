@@ -25,7 +25,8 @@ Key UrlKey(std::string name, Field<std::string> field, std::string help) {
   return key;
 }
 
-// Makes a key whose value belongs to the encoder's identity, such as a prefix or a model name: UTF-8 of bounded length.
+// Makes a key for a text that determines the encoder's vectors, such as a prefix or a model name: UTF-8 of limited
+// length.
 Key EncoderText(std::string name, Field<std::string> field, std::string help) {
   Key key = Text(std::move(name), "text", field, std::move(help));
   key.set = [=](std::string_view text, Config& config) {

@@ -1,5 +1,5 @@
-// The kinds of keys: each makes a Key out of its name, its field of Config, its limits and its help. Internal to
-// server/config.
+// Functions that make the configuration keys of each kind (count, size, duration and others) from a name, a field of
+// Config, limits and a help text. Internal to server/config.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@ namespace maxsim::config::key_kinds {
 inline constexpr uint64_t kKi = uint64_t{1} << 10;
 inline constexpr uint64_t kMi = uint64_t{1} << 20;
 inline constexpr uint64_t kGi = uint64_t{1} << 30;
-// The maximum of keys that need no limit. It keeps values within the signed 64-bit numbers to which they are
-// converted.
+// The maximum for keys that have no maximum of their own. It keeps values within the signed 64-bit numbers to which
+// they are converted.
 inline constexpr uint64_t kHuge = uint64_t{1} << 62;
 
 // A field of Config, as a function, so that a key can both read and write it.
@@ -36,7 +36,8 @@ T Read(Field<T> field, const Config& config) {
   return field(const_cast<Config&>(config));
 }
 
-// Range check shared by whole numbers, counts and sizes; `format` prints a limit the way its value is written.
+// Returns INVALID_ARGUMENT if `value`, read from `text`, is not from `min` to `max`. `format` writes a limit as users
+// write it.
 template <typename Format>
 absl::Status CheckRange(std::string_view text, uint64_t value, uint64_t min, uint64_t max, Format format) {
   if (value < min) {
@@ -159,7 +160,7 @@ inline Key AddressKey(std::string name, Field<std::string> field, bool may_be_em
   return key;
 }
 
-// Makes the key of a name that gRPC accepts as a key of metadata whose value is text.
+// Makes a configuration key whose value is the name of an entry of gRPC metadata. The entry must have a text value.
 inline Key MetadataKey(std::string name, Field<std::string> field, std::string help) {
   Key key = Text(std::move(name), "name", field, std::move(help));
   key.set = [=](std::string_view text, Config& config) {
@@ -175,7 +176,7 @@ inline Key MetadataKey(std::string name, Field<std::string> field, std::string h
   return key;
 }
 
-// The instruction sets that the CPU backend knows (kernels/cpu/loops/isa.cc), whether or not this machine has them.
+// All instruction sets that the CPU backend knows (kernels/cpu/loops/isa.cc), even if this machine does not have them.
 inline constexpr std::array<const char*, 9> kIsas = {"amx",      "avx512bf16", "avx512vnni", "avx512",  "avx2",
                                                      "neoni8mm", "neondot",    "neon",       "portable"};
 

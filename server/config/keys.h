@@ -1,5 +1,5 @@
-// The table of all configuration keys. The file's layout, the flags, the environment variables, --help, --print-config
-// and every message about a key come from it.
+// The table of all configuration keys. From it come the file's layout, the flags, the environment variables, --help,
+// --print-config and every message about a key.
 #pragma once
 
 #include <functional>
@@ -19,13 +19,14 @@ struct Key {
   std::string help;      // one sentence
   bool is_list = false;  // elements are separated by commas in a flag or variable, and a sequence in the file
 
-  // Parses and range-checks one value. Returns INVALID_ARGUMENT with the value and the limit, without the key's name.
+  // Parses `text` and stores it in `config`. Returns INVALID_ARGUMENT with the value and the limit, but without the
+  // key's name.
   std::function<absl::Status(std::string_view text, Config& config)> set;
   // Returns the value in the form that `set` reads.
   std::function<std::string(const Config& config)> get;
 };
 
-// Returns the keys in the order in which people see them, with sections together. The table is built once.
+// Returns all keys in the order in which --help shows them, each section together. The table is built once.
 const std::vector<Key>& Keys();
 
 // Returns nullptr for an unknown name.

@@ -36,9 +36,9 @@ absl::Status SetKey(const Key& key, std::string_view text, const std::string& or
   return absl::OkStatus();
 }
 
-// `text` is NAME=PATH[,residency], or several of these separated by ';'. `seen` has the names that this origin has
-// already given. An origin may replace a collection of an earlier origin, but must not name the same collection
-// twice.
+// Adds the collections in `text`: NAME=PATH with options (ParseCollection), or several of these separated by ';'. They
+// replace collections of the same name from earlier origins (such as the file). `seen` has the names that this origin
+// has already given: a second collection of the same name is an error.
 absl::Status AddCollections(std::string_view text, const std::string& origin, std::set<std::string>& seen,
                             Loaded& loaded) {
   for (absl::string_view part : absl::StrSplit(std::string(text), ';', absl::SkipEmpty())) {
@@ -55,8 +55,8 @@ absl::Status AddCollections(std::string_view text, const std::string& origin, st
 
 // `named_by` says where the file's path came from: --config or MAXSIM_CONFIG.
 absl::Status ApplyFile(const std::string& path, const char* named_by, Loaded& loaded) {
-  // Reading a folder would give an empty text, and the server would start with defaults and so without
-  // authentication. This happens with a mistyped bind mount, for which container runtimes create a folder.
+  // Refuse a folder. Reading it would give an empty text, so the server would start with defaults, without
+  // authentication. A mistyped bind mount is a common cause: container runtimes create a folder for it.
   if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) {
     return absl::InvalidArgumentError(absl::StrCat(named_by, ": ", path, " is a folder, not a file"));
   }
@@ -85,7 +85,7 @@ absl::Status ApplyEnvironment(const Environment& environment, const std::vector<
     std::set<std::string> seen;
     if (absl::Status status = AddCollections(value, "MAXSIM_COLLECTIONS", seen, loaded); !status.ok()) return status;
   }
-  // An unknown name is not an error, since variables of other programs (MAXSIM_SERVER) and of Kubernetes
+  // A variable of another name is not an error: variables of other programs (MAXSIM_SERVER) and of Kubernetes
   // (MAXSIM_SERVICE_HOST) have the same prefix.
   for (const std::string& name : names) {
     if (!absl::StartsWith(name, "MAXSIM_") || std::count(name.begin(), name.end(), '_') < 2) continue;
@@ -98,7 +98,8 @@ absl::Status ApplyEnvironment(const Environment& environment, const std::vector<
   return absl::OkStatus();
 }
 
-// A flag of the command line. All flags are parsed before any is applied, because --config must be applied first.
+// A flag of the command line. All flags are parsed before any is applied, because the file of --config must be applied
+// first.
 struct Flag {
   std::string name;  // without dashes
   std::string value;
@@ -162,7 +163,7 @@ absl::Status ApplyFlag(const Flag& flag, std::set<std::string>& seen, Loaded& lo
 }
 
 std::optional<Action> ActionOf(const std::vector<Flag>& flags) {
-  // --help wins over everything else, so that it can be appended to any command line.
+  // --help overrides everything else, so that it can be appended to any command line, even a wrong one.
   for (const auto& [name, action] : {std::pair{"help", Action::kHelp}, std::pair{"version", Action::kVersion}}) {
     for (const Flag& flag : flags) {
       if (flag.name == name) return action;
@@ -177,8 +178,8 @@ std::optional<Action> ActionOf(const std::vector<Flag>& flags) {
 
 absl::StatusOr<Loaded> LoadSources(const std::vector<std::string>& args, const Environment& all,
                                    const std::vector<std::string>& names) {
-  // Ignore empty variables. A template leaves a variable empty if its value is missing, and that must not switch off
-  // authentication.
+  // Ignore empty variables. If a deployment template has no value for a variable, it leaves the variable empty, and
+  // that must not switch off authentication.
   const Environment environment = [&all](const char* name) -> const char* {
     const char* value = all(name);
     return value == nullptr || *value == '\0' ? nullptr : value;
@@ -217,7 +218,7 @@ absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environm
                             const std::vector<std::string>& names) {
   absl::StatusOr<Loaded> loaded = LoadSources(args, environment, names);
   if (loaded.ok()) return loaded;
-  // The message quotes a file, a variable or a flag, and is written to a terminal and to logs. So it must be
+  // The message quotes text from a file, a variable or a flag, and is written to a terminal and to logs. So make it
   // printable.
   constexpr size_t kLongestMessage = 2000;
   const absl::string_view message = loaded.status().message();

@@ -15,12 +15,12 @@ namespace {
 
 constexpr size_t kMaxPrefixBytes = 32;
 
-// The number of replicas must be odd: a majority must acknowledge a write, so an even number is no safer than the odd
-// number below it.
+// The number of copies of a NATS stream must be odd: a majority must acknowledge a write, so an even number is no safer
+// than the odd number below it.
 constexpr int kMaxReplicas = 5;
 
 constexpr absl::Duration kMinTimeout = absl::Milliseconds(100);
-// This must be less than the two minutes in which the stream recognizes a repeated write and drops it.
+// Must be less than two minutes: for so long the NATS stream recognizes a repeated write and drops it.
 constexpr absl::Duration kMaxTimeout = absl::Minutes(1);
 
 absl::Status CheckPrefix(std::string_view text) {

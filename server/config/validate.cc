@@ -81,8 +81,8 @@ absl::Status ValidateCreation(const Config& config) {
   if (config.live.log != live::LogKind::kNats) {
     return absl::InvalidArgumentError("live.create_from_cluster is true, which needs live.log nats");
   }
-  // Otherwise a restarted server, which has not loaded its created collections, would create an empty collection next
-  // to them.
+  // Without restore_created, a restarted server would not load the collections that were created before. It would then
+  // create them again, empty, next to the old files.
   if (!config.live.restore_created) {
     return absl::InvalidArgumentError("live.create_from_cluster is true, which needs live.restore_created true");
   }
@@ -119,7 +119,7 @@ absl::Status ValidateSocket(const std::string& path) {
 // Returns whether a server with this host listens on all addresses of the machine.
 bool IsAnyAddress(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
-// Refuses two addresses that cannot both be bound. Port 0 means a free port, so it never collides.
+// Refuses two addresses that cannot both be bound. Port 0 means a free port, so it never conflicts with another.
 absl::Status ValidateAddresses(const Config& config) {
   const absl::StatusOr<Address> grpc = ParseAddress(config.grpc.address);
   const absl::StatusOr<Address> http = ParseAddress(config.http.address);
@@ -135,8 +135,8 @@ bool IsLoopback(const std::string& text) {
          (address->host == "localhost" || address->host == "::1" || absl::StartsWith(address->host, "127."));
 }
 
-// Returns an error if a router lists its own address as a server of a group. (An address that only a name server can
-// tell, and one in cluster.groups_file, is found when the router asks it: check_info.h.)
+// Returns an error if a router lists its own address as a server of a group. Finds neither host names that need a name
+// server nor entries of cluster.groups_file. For these, the router notices its own answer (check_info.h).
 absl::Status ValidateNotItself(const Config& config) {
   const absl::StatusOr<Address> own = ParseAddress(config.grpc.address);
   if (!own.ok() || own->port == 0) return absl::OkStatus();

@@ -1,5 +1,5 @@
-// Parses and formats configuration values: durations, addresses, devices; base/units.h has counts and sizes. Errors
-// are INVALID_ARGUMENT with the value and what is accepted; the caller puts the key in front.
+// Parses and formats configuration values: durations, addresses, devices (base/units.h has counts and sizes). Errors
+// are INVALID_ARGUMENT with the value and what is accepted; the caller adds the key.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ absl::StatusOr<bool> ParseBool(std::string_view text);
 // Parses a number such as "0.25", which is finite and not negative.
 absl::StatusOr<double> ParseNumber(std::string_view text);
 
-// Parses durations such as "0", "250ms", "2s" and "1m30s", which are never negative and never infinite.
+// Parses durations such as "0", "250ms", "2s" and "1m30s". Returns INVALID_ARGUMENT for negative and infinite ones.
 absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);
 
-// Devices are given as numbers from 0 to kMaxDeviceNumber, each once, with commas between them. "all" gives an empty
-// list.
+// Parses a list of devices such as "0,2": numbers from 0 to kMaxDeviceNumber, each at most once. Returns an empty list
+// for "all".
 inline constexpr int kMaxDeviceNumber = 1023;
 absl::StatusOr<std::vector<int>> ParseDevices(std::string_view text);
 std::string FormatDevices(const std::vector<int>& numbers);
@@ -38,7 +38,7 @@ struct Address {
 absl::StatusOr<Address> ParseAddress(std::string_view text);
 
 // Returns the element of `names` with the smallest edit distance to `name`, or "" if that distance is more than a third
-// of the name's length.
+// of the length of `name`, plus 1.
 std::string Nearest(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace maxsim::config

@@ -1,5 +1,4 @@
-// Reads the file format, and writes the output of --print-config. No exception of yaml-cpp leaves the functions of
-// this file.
+// Reads the configuration file, and writes the output of --print-config. Catches every exception of yaml-cpp.
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -41,15 +40,16 @@ std::string Suggestion(const std::string& name, const std::vector<std::string>& 
   return nearest.empty() ? "" : absl::StrCat(" (did you mean ", nearest, "?)");
 }
 
-// Returns a hint for a key that was written as in a flag (`engine.lanes: 3` in one line). The hint shows how to write
-// the key in a file.
+// Returns a hint for an unknown key that is written as in a flag (`engine.lanes: 3`). The hint shows how to write it in
+// a file.
 std::string SpellingHint(const std::string& name) {
   const size_t dot = name.find('.');
   return absl::StrCat(" (write \"", name.substr(0, dot), ":\" and below it, indented, \"", name.substr(dot + 1),
                       ":\")");
 }
 
-// Returns a hint that names the first line that is indented with a tab, or "". yaml-cpp's own message does not say so.
+// Returns a hint that names the first line that is indented with a tab, or "" if there is none. yaml-cpp's message
+// lacks that.
 std::string TabHint(const std::string& text) {
   int number = 1;
   for (size_t begin = 0; begin < text.size(); ++number) {
@@ -183,7 +183,7 @@ absl::Status ApplyDocument(const YAML::Node& document, const std::string& origin
   return absl::OkStatus();
 }
 
-// Finds the line on which a document begins. Everything else is read by YAML::Load.
+// Finds the line on which a YAML document begins. Ignores everything else, which YAML::Load reads.
 class DocumentStart : public YAML::EventHandler {
  public:
   const YAML::Mark& mark() const { return mark_; }
@@ -202,7 +202,8 @@ class DocumentStart : public YAML::EventHandler {
   YAML::Mark mark_;
 };
 
-// YAML::Load reads only the first document, so it would silently ignore settings in further documents.
+// Returns an error if the file has several YAML documents. YAML::Load would read the first and silently ignore the
+// others.
 absl::Status CheckOneDocument(const std::string& text, const std::string& origin) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);

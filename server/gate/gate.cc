@@ -40,7 +40,7 @@ namespace {
 namespace asio = boost::asio;
 using Error = boost::system::error_code;
 
-// How long the gate pauses after a failed accept, for example because there was no free descriptor or no memory.
+// How long the gate pauses after it failed to accept a connection, for example because no descriptor was free.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 constexpr std::chrono::milliseconds kSweepInterval(500);
 constexpr std::chrono::milliseconds kDemandedSweepInterval(20);
@@ -104,8 +104,8 @@ class Gate::Impl {
         listener->socket.close(ignored);
         listener->pause.cancel();
       }
-      // Advance `next` before Drain, which may remove the connection from the list. Let no exception leave this loop,
-      // because StopAccepting waits for `done`.
+      // Advance `next` before Drain, which may remove the connection from the list. Catch every exception of Drain: the
+      // caller of StopAccepting waits for `done`, which is set after this loop.
       for (auto next = connections_.waiting.begin(); next != connections_.waiting.end();) {
         const std::shared_ptr<WaitingConnection> connection = *next++;
         try {
@@ -156,7 +156,8 @@ class Gate::Impl {
         loop_.run();
         return;
       } catch (const std::exception& exception) {
-        // Memory ran out while the bytes of one connection were handled. That connection's deadline will close it.
+        // Memory ran out while the bytes of one connection were handled. The other connections go on. The deadline of
+        // that connection will close it.
         log::Write(spdlog::level::err, "gate_exception", {{"error", exception.what()}});
       }
     }
@@ -165,7 +166,7 @@ class Gate::Impl {
   void Accept(Listener& listener) {
     listener.socket.async_wait(asio::posix::stream_descriptor::wait_read, [this, &listener](Error error) {
       if (error || stopped_accepting_) return;
-      // Accept a limited number of connections at a time, so that a flood of new connections does not starve the
+      // Accept a limited number of connections in one turn, so that a flood of new connections does not starve the
       // existing ones.
       constexpr int kAtATime = 64;
       for (int i = 0; i < kAtATime; ++i) {
@@ -199,8 +200,8 @@ class Gate::Impl {
     return 0;
   }
 
-  // Starts accepting again after a pause. No error ends a listener, since descriptors or memory may soon be free
-  // again.
+  // Pauses after a failed accept, and then accepts again. No error ends a listener, since descriptors or memory may
+  // soon be free again.
   void AcceptLater(Listener& listener, int problem) {
     if ((problem == EMFILE || problem == ENFILE) && !MakeRoom()) RefuseOne(listener);
     LogAcceptError(problem);
@@ -220,8 +221,8 @@ class Gate::Impl {
                {{"error", std::strerror(problem)}, {"times", std::exchange(num_accept_errors_, 0)}});
   }
 
-  // Closes the connection that has waited longest. If none waits, closes the oldest relayed connection without a
-  // known token. Returns false if there is neither.
+  // Closes one connection that has shown no known token: the one that has waited longest or, if none waits, the oldest
+  // relayed one. Returns false if there is neither.
   bool MakeRoom() {
     if (!connections_.waiting.empty()) {
       connections_.waiting.front()->Close();
@@ -234,8 +235,8 @@ class Gate::Impl {
     return true;
   }
 
-  // Uses the spare descriptor to accept a connection and close it. So its client fails immediately instead of waiting
-  // for a timeout.
+  // No descriptor is free, so this uses the spare one to accept a connection and close it. The client then fails
+  // immediately instead of waiting for a timeout.
   void RefuseOne(Listener& listener) {
     spare_.Reset();
     OwnedFd(accept4(listener.socket.native_handle(), nullptr, nullptr, SOCK_CLOEXEC)).Reset();
@@ -265,8 +266,8 @@ class Gate::Impl {
            grpc_connections_.size();
   }
 
-  // If the peer has reached its limit of connections, closes its oldest waiting connection. Returns false if none of
-  // its connections waits: the caller must then close the new connection.
+  // Returns true if the peer may have one more connection. If it has reached its limit, first closes its oldest waiting
+  // connection. If none of its connections waits, returns false, and the caller must close the new connection.
   bool MakeRoomOfPeer(const std::string& host) {
     if (options_.max_connections_per_peer == 0 || host.empty()) return true;
     const auto limit = static_cast<size_t>(options_.max_connections_per_peer);
@@ -300,8 +301,8 @@ class Gate::Impl {
     });
   }
 
-  // Limits how often a full gate sweeps. A sweep needs a system call for each connection that gRPC has, so during a
-  // flood not every new connection may cause a sweep.
+  // Looks which of gRPC's connections have been closed, for a gate that is full. Does this only now and then, because
+  // it needs a system call for each of these connections.
   void SweepOnDemand() {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_sweep_) return;

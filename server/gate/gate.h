@@ -5,15 +5,14 @@
 //   plain text, if they need none         after the preface of HTTP/2
 //   TLS                                    after the first byte
 //
-// Why not gRPC's own listener (1.51)? It stops for good when an accept fails because no descriptor is left, and each of
-// its connections may use memory and threads before any call has been checked. A connection that waits in the gate
-// costs a descriptor and at most some 100 KiB. The number of such connections is bounded, and the oldest is closed to
-// make room for a new one. Once handed over, a connection belongs to gRPC as if gRPC had accepted it: the gate no
-// longer touches its bytes.
+// gRPC's own listener (1.51) has two faults. It stops for good when an accept fails because no descriptor is left, and
+// each of its connections may use memory and threads before any call has been checked. A connection that waits in the
+// gate costs a descriptor and at most some 100 KiB. The number of these connections is limited, and the oldest is
+// closed to make room for a new one. Once a connection is handed over, the gate no longer touches its bytes.
 //
 // Calls of grpc.health.v1.Health need no token. If the first call of a connection is a health call, the gate relays the
-// connection: gRPC serves it through a socket pair, and the gate bounds calls, streams and bytes until a call carries a
-// known token (relayed_connection.h).
+// connection: gRPC serves it through a socket pair. Until a call carries a known token, the gate limits the
+// connection's calls, streams and bytes (relayed_connection.h).
 #pragma once
 
 #include <functional>
@@ -34,14 +33,14 @@ struct GateOptions {
   std::string address;      // host and port as error messages show them
   std::string unix_socket;  // path; "" for none. It is in plain text even if `tls` is set
   bool tls = false;         // connections to the port are encrypted, so the gate cannot read what they carry
-  // Bound on open connections, including those that gRPC has. When it is reached, a new connection replaces the oldest
+  // Limit on open connections, including those that gRPC has. At the limit, a new connection replaces the oldest
   // connection that has shown no known token: a waiting one if there is one, else a relayed one. If every connection
   // has shown a token, the new one is closed at once.
   int max_connections = 8192;
   int max_connections_per_peer = 0;   // bound on the open connections of one IP address; 0: no bound
   int max_concurrent_streams = 4096;  // announced in the gate's SETTINGS frame; the same as in gRPC's
-  // A connection that is neither handed over to gRPC nor relayed within this time is closed, with GOAWAY if it is in
-  // plain text and calls need tokens. gRPC clients connect again when they have a call to make.
+  // A connection that is neither handed over to gRPC nor relayed within this time is closed. If it is in plain text and
+  // calls need tokens, it gets GOAWAY first. gRPC clients connect again when they have a call to make.
   absl::Duration first_call_timeout = absl::Seconds(30);
 };
 
@@ -63,10 +62,10 @@ struct GateCounts {
 // The functions that the gate calls. They run on the gate's thread and must not block.
 struct GateDependencies {
   // Takes over a connected socket (non-blocking, close-on-exec) and the bytes that were already read from it. `tls`
-  // says whether the socket is encrypted; it is false for relayed connections and for those of the Unix socket.
+  // says whether the socket is encrypted. It is false for relayed connections and for those of the Unix socket.
   std::function<void(OwnedFd fd, std::string_view bytes, bool tls)> hand_over;
-  // Returns OK if a call with this value of `authorization` ("" if absent) may search. This function is null if calls
-  // need no token.
+  // Returns OK if a call with this value of the header `authorization` ("" if absent) may search. This function is null
+  // if calls need no token.
   std::function<absl::Status(std::string_view authorization)> authenticate;
   // Reports a call that the gate refused with `status`. `path` is "/package.Service/Method", as the client sent it.
   std::function<void(std::string_view path, const absl::Status& status)> on_refused_call;
@@ -81,22 +80,22 @@ class Gate {
   Gate(GateOptions options, GateDependencies dependencies);
   ~Gate();  // stops
 
-  // Listens on the address and the Unix socket, and returns the TCP port. Connections wait in the kernel until Start.
-  // Returns UNAVAILABLE with the configuration key and the system's reason.
+  // Listens on the address and the Unix socket, and returns the TCP port. Clients can connect, but the gate accepts
+  // them only after Start. Returns UNAVAILABLE with the configuration key and the system's reason.
   absl::StatusOr<int> Listen();
 
   // Begins to accept. Must be called once, after Listen.
   void Start();
 
-  // Closes the listening sockets. Sends GOAWAY on waiting connections in plain text, and closes each when its client
-  // hangs up, after a moment, or in Stop. Relayed connections go on until gRPC ends them. Idempotent.
+  // Closes the listening sockets. Sends GOAWAY on waiting connections in plain text; each is closed when its client
+  // hangs up, after a moment, or in Stop. Relayed connections continue until gRPC ends them. Idempotent.
   void StopAccepting();
 
-  // Does what StopAccepting does, ends relayed connections and joins the thread. Idempotent.
+  // Does what StopAccepting does, and also ends relayed connections and joins the thread. Idempotent.
   void Stop();
 
   // Connects to the port as a client would, and waits until the gate has accepted the connection. Returns UNAVAILABLE
-  // with the reason if this takes longer than `limit`. Must not be called by two threads at the same time.
+  // with the reason if this takes longer than `limit`. Only one thread at a time may call it.
   absl::Status Probe(absl::Duration limit);
 
  private:

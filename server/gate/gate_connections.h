@@ -19,7 +19,7 @@ namespace maxsim::gate {
 
 using Socket = boost::asio::generic::stream_protocol::socket;
 
-// Makes a socket that owns the descriptor. If that throws, the descriptor is closed.
+// Makes a socket that owns the descriptor `fd`. If that throws, `fd` is closed.
 inline Socket MakeSocket(boost::asio::io_context& loop, int family, OwnedFd fd) {
   Socket socket(loop, boost::asio::generic::stream_protocol(family, 0), fd.get());
   fd.Release();
@@ -34,16 +34,16 @@ struct Peer {
   std::string name;  // the IP address with the port, for relayed connections
 };
 
-// All connections that the gate still has. Each list is in order of age, the oldest first.
+// The connections that the gate reads: waiting and relayed ones. Each list is in order of age, the oldest first.
 struct GateConnections {
   boost::asio::io_context& loop;
   const GateOptions& options;
   const GateDependencies& dependencies;
   std::list<std::shared_ptr<WaitingConnection>> waiting{};
-  // Relayed connections: those that have made no call with a known token, and those that have.
+  // Relayed connections (relayed_connection.h): those that have made no call with a known token, and those that have.
   std::list<std::shared_ptr<RelayedConnection>> unauthenticated{};
   std::list<std::shared_ptr<RelayedConnection>> authenticated{};
-  // Hands a connection over to gRPC. From then on the gate counts it among gRPC's connections, not among its own.
+  // Hands a connection over to gRPC. After that, the gate only counts it, as one of gRPC's connections.
   std::function<void(OwnedFd fd, const Peer& peer, std::string_view bytes, bool tls)> hand_over;
   std::array<char, 32 * 1024> scratch{};  // shared read buffer; its bytes are processed before the next read
 };

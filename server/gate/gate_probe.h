@@ -12,8 +12,8 @@
 
 namespace maxsim::gate {
 
-// Connect may be called on any thread, but not on two at the same time; meanwhile the gate's thread calls
-// IsItsConnection. Call SetAddress before both.
+// Call SetAddress first. Connect may be called on any thread, but only on one at a time. Meanwhile the gate's thread
+// calls IsItsConnection.
 class GateProbe {
  public:
   // Sets the address that the gate listens on.
@@ -23,8 +23,8 @@ class GateProbe {
   // this takes longer than `limit`.
   absl::Status Connect(absl::Duration limit);
 
-  // Returns whether an accepted connection from `peer` and its `port` is the probe's own. The gate must then close it,
-  // which is what Connect waits for.
+  // Returns whether an accepted connection from `peer` and its `port` comes from this probe. If so, the gate must close
+  // the connection, because Connect waits for that.
   bool IsItsConnection(const Peer& peer, int port) const;
 
  private:

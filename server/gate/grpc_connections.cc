@@ -8,9 +8,9 @@
 namespace maxsim::gate {
 namespace {
 
-// Returns the inode of a socket, or 0 if the descriptor is closed or is no longer a socket. Uses fstatat, because
-// ThreadSanitizer treats fstat as a use of the file that races with a close on another thread. Here that race is
-// intended: the question is whether the file has been closed.
+// Returns the inode of a socket, or 0 if the descriptor is closed or is no longer a socket. Another thread may close
+// the descriptor at the same time. That is intended, but ThreadSanitizer would report it for fstat, so this uses
+// fstatat.
 ino_t SocketInode(int fd) {
   struct stat file {};
   return fstatat(fd, "", &file, AT_EMPTY_PATH) == 0 && S_ISSOCK(file.st_mode) ? file.st_ino : 0;

@@ -1,4 +1,4 @@
-// Tracks the connections that gRPC has taken over, so that they can be counted and bounded.
+// Tracks the connections that gRPC has taken over, so that the gate can count and limit them.
 #pragma once
 
 #include <sys/types.h>
@@ -10,19 +10,20 @@
 
 namespace maxsim::gate {
 
-// gRPC closes connections without notice, and the system soon reuses the descriptor's number for another file. It does
-// not reuse a socket's inode that soon. So a connection counts as open as long as its descriptor refers to the same
-// inode as when it was added. Not thread-safe.
+// gRPC closes connections without telling the gate, and the system soon reuses the descriptor's number for another
+// file. It does not reuse a socket's inode that soon. So a connection counts as open as long as its descriptor has the
+// same inode as when it was added. Not thread-safe.
 class GrpcConnections {
  public:
-  // `fd` is a connected socket that the caller is about to hand over. It counts as a connection of the address `peer`,
-  // unless that is "".
+  // Adds `fd`, a connected socket that the caller is about to hand over to gRPC. It counts as a connection of the
+  // address `peer`, unless `peer` is "".
   void Add(int fd, const std::string& peer);
 
-  // Removes the connections that have been closed. Costs one system call per connection.
+  // Removes the connections that gRPC has closed. Needs one system call per connection.
   void Sweep();
 
-  // The number of connections, in total and of one address, that were open at the last Sweep or have been added since.
+  // Return the number of connections, in total and of one address, that were open at the last Sweep or have been added
+  // since.
   size_t size() const { return connections_.size(); }
   size_t of_peer(const std::string& peer) const;
 

@@ -1,4 +1,4 @@
-// The few frames of HTTP/2 (RFC 9113) that the gate writes itself, and constants for reading others. Pure.
+// Makes the few HTTP/2 frames (RFC 9113) that the gate sends itself, and has constants for reading others. No I/O.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace maxsim::gate {
 inline constexpr std::string_view kClientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 inline constexpr size_t kFrameHeaderBytes = 9;
-// The largest frame that a peer may send (the initial value of SETTINGS_MAX_FRAME_SIZE, which the gate does not
-// change).
+// The size of the largest frame that a peer may send: the default of SETTINGS_MAX_FRAME_SIZE, which the gate leaves as
+// it is.
 inline constexpr uint32_t kMaxFrameBytes = 16384;
 
-// A GOAWAY that names this as the last stream lets all calls that the client has already sent go on (RFC 9113, section
-// 6.8).
+// A GOAWAY that names this as the last stream lets all calls continue that the client has already sent (RFC 9113,
+// section 6.8).
 inline constexpr uint32_t kMaxStreamId = 0x7fffffff;
 
 enum class FrameType : uint8_t {
@@ -48,8 +48,8 @@ enum class ErrorCode : uint32_t { kNoError = 0, kProtocolError = 1, kEnhanceYour
 // Returns a whole frame; `payload` is at most kMaxFrameBytes long.
 std::string Frame(FrameType type, uint8_t flags, uint32_t stream_id, std::string_view payload);
 
-// Returns a server's first frame: a SETTINGS frame that bounds the number of streams that a client may have open at a
-// time, and leaves all other settings at their initial values.
+// Returns a server's first frame: a SETTINGS frame that limits the number of streams that a client may have open at a
+// time, and leaves all other settings at their defaults.
 std::string Settings(int max_concurrent_streams);
 
 // Returns the answer to a PING of this 8-byte payload.
@@ -60,8 +60,8 @@ std::string WindowUpdate(uint32_t stream_id, uint32_t bytes);
 std::string Goaway(uint32_t last_stream_id, ErrorCode code);
 
 // Returns the answer to a gRPC call that fails at once: one HEADERS frame with END_STREAM, and RST_STREAM(NO_ERROR),
-// which asks the client to send no more of its request. The headers do not use the dynamic table of HPACK, so no state
-// is kept from one answer to the next.
+// which asks the client to send no more of its request. The headers do not use HPACK's dynamic table, so an answer does
+// not depend on earlier ones.
 std::string RefusedCall(uint32_t stream_id, const absl::Status& status);
 
 }  // namespace maxsim::gate

@@ -11,8 +11,7 @@
 namespace maxsim::gate {
 namespace {
 
-// The size of a list of fields counts this many bytes per field in addition to the field's name and value (RFC 9113,
-// section 6.5.2).
+// HTTP/2 counts this many bytes per header field in addition to the field's name and value (RFC 9113, section 6.5.2).
 constexpr size_t kFieldOverheadBytes = 32;
 
 struct FrameHeader {

@@ -1,5 +1,5 @@
 // Splits the bytes that an HTTP/2 client sends into frames, and reads only what the gate must know: which calls the
-// client makes, and with which token. Pure: bytes in, units out; no socket, no clock.
+// client makes, and with which token. The scanner itself does no I/O and reads no clock.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct nghttp2_hd_inflater;
 
 namespace maxsim::gate {
 
-// Limits on the headers that a client sends before it has authenticated itself. Honest clients stay far below them:
-// gRPC accepts 8 KiB of metadata.
+// Limits on the headers of a call while the client has shown no known token. Honest clients stay far below them: gRPC
+// accepts 8 KiB of metadata.
 inline constexpr size_t kMaxHeaderBlockBytes = 16 * 1024;  // one call's HEADERS and CONTINUATION frames, as sent
 inline constexpr size_t kMaxHeaderListBytes = 16 * 1024;   // these unpacked, plus 32 bytes per field (RFC 9113, 6.5.2)
 inline constexpr int kMaxContinuations = 16;               // CONTINUATION frames of one call
@@ -30,7 +30,7 @@ struct Http2Unit {
   uint8_t flags = 0;  // of the first frame
   uint32_t stream_id = 0;
   std::string bytes;  // as received
-  // Set for a kCall, which is a HEADERS frame that opens a stream; "" if the header is absent.
+  // These are set for a kCall, a HEADERS frame that opens a stream. A header that is absent is "".
   std::string path;
   std::string authorization;  // the first one's value
 
@@ -47,8 +47,8 @@ class Http2Scanner {
   void Append(std::string_view bytes);
 
   // Returns the next unit, or nullopt if more bytes are needed. Returns INVALID_ARGUMENT if the bytes are not HTTP/2,
-  // RESOURCE_EXHAUSTED if they exceed the limits above; after an error the connection cannot be used. At most
-  // kMaxHeaderBlockBytes + kMaxFrameBytes are buffered for a unit, whatever length the client announces.
+  // RESOURCE_EXHAUSTED if they exceed the limits above. After an error the connection cannot be used. Buffers at most
+  // kMaxHeaderBlockBytes + kMaxFrameBytes for a unit, whatever length the client announces.
   absl::StatusOr<std::optional<Http2Unit>> Next();
 
   // Takes the bytes that Next has not returned as units out of the scanner.
@@ -59,7 +59,7 @@ class Http2Scanner {
   std::string_view waiting() const { return std::string_view(buffer_).substr(begin_); }
   std::string Take(size_t num_bytes);
   absl::StatusOr<std::optional<Http2Unit>> NextFrame();
-  // Takes the frames at the front of the buffer that make up a block of headers into `unit`.
+  // Takes a HEADERS frame and its CONTINUATION frames from the front of the buffer, and puts them into `unit`.
   absl::StatusOr<bool> TakeHeaders(Http2Unit& unit);
   absl::Status Inflate(std::string_view block, Http2Unit& unit);
 

@@ -17,7 +17,7 @@
 namespace maxsim::gate {
 namespace {
 
-// Maximum number of connections that wait to be accepted. The kernel reduces it to net.core.somaxconn if that is
+// Maximum number of connections that wait in the kernel to be accepted. The kernel uses net.core.somaxconn if that is
 // smaller.
 constexpr int kBacklog = 4096;
 
@@ -42,7 +42,7 @@ int PortOf(int fd) {
                                              : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
-// Returns a listening socket. If the socket is empty, the call failed and errno says why.
+// Returns a listening socket. If that fails, returns an empty OwnedFd, and errno says why.
 OwnedFd Listen(const sockaddr* address, socklen_t size, bool both_families) {
   OwnedFd fd(socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() < 0) return OwnedFd();

@@ -1,4 +1,4 @@
-// Converts socket addresses to the form in which the gate compares and names peers. Internal to server/gate.
+// Converts socket addresses to the form in which the gate names and compares clients. Internal to server/gate.
 #pragma once
 
 #include <sys/socket.h>
@@ -7,8 +7,9 @@
 
 namespace maxsim::gate {
 
-// Returns the peer at an address, named as gRPC names it, and sets `port`. An IPv4 address that is mapped into IPv6 is
-// returned as IPv4. If the address is neither IPv4 nor IPv6, or has port 0, the peer is empty and `port` is not set.
+// Returns the client at an address, named as gRPC names it, and sets `port`. An IPv4 address that is mapped into IPv6
+// is returned as IPv4. If the address is neither IPv4 nor IPv6, or has port 0, the result is empty and `port` is not
+// set.
 Peer PeerOf(const sockaddr_storage& address, int* port);
 
 }  // namespace maxsim::gate

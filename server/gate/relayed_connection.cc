@@ -23,8 +23,8 @@ namespace {
 
 namespace asio = boost::asio;
 
-// Limits for a client without a token. A load balancer that checks the server's health makes a call of some 200 bytes
-// every few seconds. A gRPC client that checks it makes one call of Watch.
+// Limits for a relayed client that has shown no known token. A load balancer that checks the server's health makes a
+// call of some 200 bytes every few seconds. A gRPC client that checks it makes one long call of Watch.
 constexpr double kCallsPerSecond = 5;
 constexpr double kCallsBurst = 20;
 constexpr double kBytesPerSecond = 16 * 1024;
@@ -33,24 +33,23 @@ constexpr size_t kMaxOpenStreams = 16;
 constexpr size_t kMaxWatches = 4;
 constexpr std::string_view kWatch = "/grpc.health.v1.Health/Watch";
 
-// Maximum number of relayed connections without a known token. Each takes three descriptors. If there is one more, it
-// replaces the oldest.
+// Maximum number of relayed connections without a known token. Each takes three descriptors. A further one replaces the
+// oldest.
 constexpr size_t kMaxUnauthenticated = 64;
 
-// Calls above the rate are let through, and reading then pauses until the rate allows them. If this pause would be
-// longer than kLongestDebt, the connection ends: the calls have already been received, so a pause would not hold them
-// back.
+// Calls above the rate reach gRPC, and the gate then reads no more until the rate allows them. If this pause would be
+// longer than kLongestDebt, the gate closes the connection instead.
 constexpr std::chrono::seconds kLongestDebt(4);
 
-// How long a client may keep sending bytes above the rate. This limit also ends the connection of a client that has
-// hung up. Otherwise the hang-up would be noticed only after all bytes that the client had sent were read.
+// How long a client may keep sending bytes above the rate. This limit also closes the connection of a client that has
+// hung up. Without it, the gate would notice the hang-up only after it has read all bytes that the client had sent.
 constexpr std::chrono::seconds kLongestFlood(10);
 
-// The time in which a client without a token must read an answer. A client with a known token may take longer.
+// A client without a known token must read an answer within this time. A client with a known token may take longer.
 constexpr std::chrono::seconds kWriteTime(10);
 
-// Gives `fd` a name with the client's address. gRPC has the other end of the pair, and sees this name as its peer. If
-// this fails, all relayed clients count as one for fairness, and nothing else changes.
+// Gives the socket `fd` a name with the client's address. gRPC has the other end of the pair, and takes this name for
+// its client's. If this fails, the client has no name, and all clients without a name count as one for fairness.
 void NameAfter(int fd, const Peer& peer) {
   static std::atomic<uint64_t> next_number{0};
   std::string name = absl::StrCat(std::string(kRelayedPeerPrefix.substr(kRelayedPeerPrefix.find(':') + 1)), peer.name,
@@ -165,7 +164,7 @@ bool RelayedConnection::Admit(const Http2Unit& unit) {
   if (unit.kind != Http2Unit::Kind::kPreface) {
     const bool sends_no_more =
         (unit.type == FrameType::kData || unit.type == FrameType::kHeaders) && (unit.flags & kFlagEndStream) != 0;
-    // A Check call is answered when its client has ended its side. A Watch call continues after that.
+    // A Check call ends soon after its client has sent END_STREAM. A Watch call continues after that.
     if (unit.type == FrameType::kResetStream) open_watches_.erase(unit.stream_id);
     if (unit.type == FrameType::kResetStream || sends_no_more) open_calls_.erase(unit.stream_id);
   }

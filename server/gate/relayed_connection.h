@@ -1,8 +1,8 @@
-// Relays a connection whose first call needs no token, such as a health check. Internal to server/gate; used only on
-// the gate's thread.
+// Relays a connection whose first call is a health check without a token. Internal to server/gate; used only on the
+// gate's thread.
 //
-// gRPC serves the connection through a socket pair, and the gate bounds what the client sends: calls and bytes per
-// second, open streams, the size of headers. The first call with a known token lifts the bounds, because a client may
+// gRPC serves the connection through a socket pair, and the gate limits what the client sends: calls and bytes per
+// second, open streams, the size of headers. The first call with a known token ends these limits, because a client may
 // check the server's health on the same connection on which it later makes its calls. From then on the gate only copies
 // bytes. The name of the gate's end of the pair includes the client's address, so that gRPC's handlers can read it
 // (relayed_peer.h).
@@ -27,7 +27,7 @@ namespace maxsim::gate {
 
 class RelayedConnection : public std::enable_shared_from_this<RelayedConnection> {
  public:
-  // Gives gRPC one end of a socket pair, and relays `client` to it, beginning with the bytes in `received`, which have
+  // Gives gRPC one end of a socket pair, and relays `client` to it. Relays `received` first, the bytes that have
   // already been read. Closes `client` if no descriptor is left.
   static void Start(GateConnections* connections, Socket client, const Peer& peer, const std::string& received);
 
@@ -46,9 +46,10 @@ class RelayedConnection : public std::enable_shared_from_this<RelayedConnection>
   // Reads bytes from the client and forwards them to gRPC.
   void ReadFromClient();
   void OnClientBytes(std::string_view bytes);
-  // Scans the bytes and appends those that may pass to to_grpc_. Returns false if the client exceeded a bound.
+  // Scans bytes of the client, and appends those that gRPC may get to to_grpc_. Returns false if the client exceeded a
+  // limit.
   bool Scan(std::string_view bytes);
-  // Appends a unit to to_grpc_. Returns false if the client exceeds a bound with it.
+  // Appends a unit (such as a frame) to to_grpc_. Returns false if the client exceeds a limit with it.
   bool Admit(const Http2Unit& unit);
   void BecomeAuthenticated();
   void WriteToGrpc();

@@ -1,4 +1,5 @@
-// The address of a client whose connection is relayed (relayed_connection.h), as gRPC's peer() shows it. Pure.
+// Finds the address of a client whose connection is relayed (relayed_connection.h) in the name that gRPC's peer()
+// returns.
 #pragma once
 
 #include <algorithm>
@@ -6,11 +7,11 @@
 
 namespace maxsim::gate {
 
-// The peer() of a relayed client is this prefix, the client's address and port, a slash, and a text that no other
-// connection has: "unix-abstract:maxsim-relay/192.0.2.7:51234/1-0".
+// peer() returns for a relayed client this prefix, the client's address and port, a slash, and a unique text:
+// "unix-abstract:maxsim-relay/192.0.2.7:51234/1-0".
 inline constexpr std::string_view kRelayedPeerPrefix = "unix-abstract:maxsim-relay/";
 
-// Returns the client's IP address from the peer() of a relayed client, or "" for any other `peer`.
+// Returns the client's IP address if `peer` is the peer() of a relayed client, otherwise "".
 inline std::string_view RelayedHost(std::string_view peer) {
   if (peer.substr(0, kRelayedPeerPrefix.size()) != kRelayedPeerPrefix) return {};
   peer.remove_prefix(kRelayedPeerPrefix.size());

@@ -6,15 +6,15 @@
 
 namespace maxsim::gate {
 
-// A token bucket holds at most `burst` tokens, and is refilled with `per_second` tokens a second. Not thread-safe.
+// Limits a rate. Holds at most `burst` tokens, and is refilled with `per_second` tokens a second. Not thread-safe.
 class TokenBucket {
  public:
   using Clock = std::chrono::steady_clock;
 
   TokenBucket(double per_second, double burst) : per_second_(per_second), burst_(burst), left_(burst) {}
 
-  // Takes `amount` tokens, even if the bucket has fewer. Returns the time until the missing tokens have been refilled,
-  // or zero if none are missing.
+  // Takes `amount` tokens, even if the bucket has fewer: it then owes the missing ones. Returns the time until these
+  // have been refilled, or zero if none are missing.
   Clock::duration Take(double amount, Clock::time_point now) {
     if (last_ != Clock::time_point()) {
       const double seconds = std::chrono::duration<double>(now - last_).count();

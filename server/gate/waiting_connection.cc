@@ -13,17 +13,17 @@ namespace {
 
 constexpr std::string_view kHealthService = "/grpc.health.v1.Health/";
 
-// Maximum bytes that are kept for gRPC before the first call with a token: the preface and frames of the types
-// SETTINGS, WINDOW_UPDATE and PRIORITY. Honest clients send about 100 bytes of these.
+// Maximum number of bytes that are kept for gRPC before the first call with a token: the preface and frames of the
+// types SETTINGS, WINDOW_UPDATE and PRIORITY. Honest clients send about 100 bytes of these.
 constexpr size_t kMaxBytesForGrpc = 32 * 1024;
-// Maximum number of calls without a known token on one connection. Each of them is answered.
+// Maximum number of calls without a known token on one connection. Each gets an error as its answer.
 constexpr int kMaxRefusedCalls = 32;
 // Maximum number of frames before the first call with a token, not counting frames that begin a call. Each frame
 // costs the gate's thread some microseconds. Honest clients send about ten.
 constexpr int kMaxFrames = 1000;
 // Maximum bytes that a client may still send after GOAWAY: twice the window of a connection.
 constexpr size_t kMaxDroppedBytes = 128 * 1024;
-// How long a connection stays open after its first refused call, to answer calls that are already on their way.
+// How long a connection stays open after its first refused call. In this time it refuses calls that are on their way.
 constexpr std::chrono::seconds kRefusedTime(2);
 // The time that a client has to read GOAWAY before the connection is closed.
 constexpr std::chrono::milliseconds kClosingTime(500);
@@ -42,7 +42,7 @@ void WaitingConnection::Start() {
   list_position_ = connections_.waiting.insert(connections_.waiting.end(), shared_from_this());
   ExpireAfter(absl::ToChronoNanoseconds(connections_.options.first_call_timeout));
   if (hand_over_after_ == HandOverAfter::kFirstByte) {
-    // Wait for the first byte, but leave it in the socket: gRPC does the TLS handshake.
+    // Wait for the first byte, but leave it in the socket: gRPC reads it, as the beginning of the TLS handshake.
     socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Error error) {
       if (self->state_ != State::kReading) return;
       error ? self->Close() : self->HandOver();
@@ -82,8 +82,8 @@ void WaitingConnection::Read() {
 
 void WaitingConnection::OnBytes(std::string_view bytes) {
   if (state_ == State::kClosing) {
-    // Drop the bytes that still come. Closing with unread bytes would reset the connection, and the client might never
-    // read the GOAWAY that tells it why.
+    // Read and drop the bytes that still come. Closing a socket with unread bytes would reset the connection, and the
+    // client might never read the GOAWAY.
     num_dropped_bytes_ += bytes.size();
     return num_dropped_bytes_ > kMaxDroppedBytes ? Close() : AwaitBytes();
   }
@@ -116,8 +116,8 @@ bool WaitingConnection::OnCall(const Http2Unit& unit) {
   const bool is_health = unit.path.compare(0, kHealthService.size(), kHealthService) == 0;
   if (!allowed.ok() && !is_health) return RefuseCall(unit, allowed);
   if (last_refused_ != 0) {
-    // gRPC could not decode this call: the client's HPACK table has entries from the refused calls, which gRPC never
-    // saw. The client will repeat the call on another connection.
+    // gRPC could not decode this call: its headers may refer to entries that refused calls added to HPACK's table, and
+    // gRPC never saw those calls. The client will repeat the call on another connection.
     End(CloseReason::kUnauthenticated, ErrorCode::kNoError);
     return false;
   }
@@ -136,12 +136,12 @@ bool WaitingConnection::OnFrame(const Http2Unit& unit) {
       if ((unit.flags & kFlagAck) == 0) Send(PingAck(unit.payload()));
       return state_ == State::kReading;
     case FrameType::kSettings:
-      // The first acknowledgement is for the SETTINGS that the gate sent, which gRPC does not know of.
+      // The first acknowledgement answers the SETTINGS that the gate sent. gRPC must not see it.
       if ((unit.flags & kFlagAck) != 0 && !std::exchange(settings_acknowledged_, true)) return true;
       break;
     case FrameType::kData:
-      // This is the message of a refused call. Give its bytes back to the connection's window, so that the next call
-      // fits.
+      // These are bytes of a refused call's message. Give them back to the connection's flow-control window, so that
+      // the next call fits.
       if (!unit.payload().empty()) Send(WindowUpdate(0, static_cast<uint32_t>(unit.payload().size())));
       return state_ == State::kReading;
     case FrameType::kHeaders:
@@ -162,8 +162,8 @@ bool WaitingConnection::OnFrame(const Http2Unit& unit) {
 bool WaitingConnection::RefuseCall(const Http2Unit& unit, const absl::Status& why) {
   connections_.dependencies.on_refused_call(unit.path, why);
   if (last_refused_ == 0) {
-    // This connection can no longer be handed to gRPC. GOAWAY makes clients send new calls on another connection (a
-    // proxy may share this one among clients). Calls that are already on their way are still answered.
+    // This connection can no longer be handed to gRPC. GOAWAY makes clients (a proxy may share the connection among
+    // several) send new calls on another connection. Calls that are already on their way are still answered.
     Send(Goaway(kMaxStreamId, ErrorCode::kNoError));
     ExpireAfter(kRefusedTime);
   }

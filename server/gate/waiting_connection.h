@@ -1,5 +1,5 @@
-// A connection that the gate has accepted and not yet handed over to gRPC or relayed. Internal to server/gate; used
-// only on the gate's thread.
+// A connection that the gate has accepted, but neither handed over to gRPC nor relayed yet. Internal to server/gate;
+// used only on the gate's thread.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,8 @@ namespace maxsim::gate {
 
 class WaitingConnection : public std::enable_shared_from_this<WaitingConnection> {
  public:
-  // The gate hands the connection over to gRPC once the client has sent this part of its bytes.
+  // The gate hands the connection over to gRPC when the client has sent this much: one byte, the preface, or a call
+  // with a token.
   enum class HandOverAfter { kFirstByte, kPreface, kAuthenticatedCall };
 
   WaitingConnection(GateConnections* connections, Socket socket, Peer peer, HandOverAfter hand_over_after);
@@ -27,8 +28,8 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   // Closes at once. Idempotent.
   void Close();
 
-  // Sends GOAWAY, so that the client makes its calls elsewhere, and closes the connection as SendGoawayAndClose does.
-  // Closes a TLS connection at once.
+  // Ends the connection for a shutdown. In plain text, sends GOAWAY, so that the client makes its calls elsewhere, and
+  // closes as SendGoawayAndClose does. Closes a TLS connection at once.
   void Drain();
 
   const Peer& peer() const { return peer_; }
@@ -37,29 +38,30 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   using Error = boost::system::error_code;
   enum class State { kReading, kClosing, kClosed };
 
-  // Waits for bytes without holding a buffer, since most waiting connections send nothing.
+  // Waits for bytes without holding a buffer, because most waiting connections send nothing.
   void AwaitBytes();
   void Read();
   void OnBytes(std::string_view bytes);
-  // Handles the units received so far. Returns false if the connection has been handed over or closed; the caller must
-  // then stop reading.
+  // Handles the units (preface, frames, calls) received so far. Returns false if the connection has been handed over or
+  // closed; the caller must then stop reading.
   bool Proceed();
   bool OnCall(const Http2Unit& unit);
   bool OnFrame(const Http2Unit& unit);
-  // Answers a call without a known token with an error. The client may make further calls. Returns whether to read on.
+  // Answers a call without a known token with the error `why`. Returns true if the caller should read on.
   bool RefuseCall(const Http2Unit& unit, const absl::Status& why);
-  // Leaves the list. Returns the socket's descriptor, or an empty OwnedFd if the socket cannot release it.
+  // Removes the connection from the waiting list. Returns its descriptor, or an empty OwnedFd if the socket cannot
+  // release it.
   OwnedFd ReleaseSocket();
   void HandOver();
   void Relay();
   // Counts the end of the connection, and ends it: with SendGoawayAndClose if it is in plain text and calls need
-  // tokens, immediately otherwise.
+  // tokens, otherwise at once.
   void End(CloseReason reason, ErrorCode code);
-  // Sends GOAWAY, and closes the connection when the client hangs up, or after a moment.
+  // Sends GOAWAY. Closes the connection when the client hangs up, or after a moment if it does not.
   void SendGoawayAndClose(ErrorCode code);
-  // Writes without waiting. If the socket has no room, closes the connection, because the client is not reading.
+  // Sends without waiting. If the socket has no room, closes the connection, because the client does not read.
   void Send(std::string_view bytes);
-  // Ends the connection after `time`, which replaces any time set before.
+  // Ends the connection when `time` is over. This replaces any time that was set before.
   void ExpireAfter(std::chrono::nanoseconds time);
   void OnTimeout(Error error);
 
@@ -71,8 +73,8 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   std::list<std::shared_ptr<WaitingConnection>>::iterator list_position_;
   State state_ = State::kReading;
   Http2Scanner scanner_;
-  // The bytes that gRPC will read first: everything that the client sent, except PINGs and the acknowledgement of the
-  // gate's SETTINGS.
+  // The bytes that gRPC will read first: everything that the client sent, except refused calls, PINGs and the
+  // acknowledgement of the gate's SETTINGS.
   std::string bytes_for_grpc_;
   bool settings_acknowledged_ = false;
   uint32_t last_refused_ = 0;  // the newest stream whose call was refused; 0 if none was

@@ -31,14 +31,14 @@ class TlsCertificates {
   // Returns whether clients are asked for a certificate.
   bool asks_clients() const { return !files_.client_ca_file.empty(); }
 
-  // Reads and checks the files; returns true if they have changed. New connections then use the new certificates; open
-  // connections keep the old ones. After an error nothing changes: NOT_FOUND or PERMISSION_DENIED if a file cannot be
-  // read, INVALID_ARGUMENT if it holds no PEM of the right kind or the key is not the certificate's. Errors name the
-  // configuration key and the path.
+  // Reads and checks the files. Returns true if they have changed: new connections then use the new certificates, and
+  // open connections keep the old ones. After an error nothing changes. Errors are NOT_FOUND or PERMISSION_DENIED if a
+  // file cannot be read, INVALID_ARGUMENT if it holds no PEM of the right kind or the key does not belong to the
+  // certificate. They name the configuration key and the path.
   absl::StatusOr<bool> Load();
 
-  // Returns the identity that the last successful Load read, or null if no Load has succeeded. Returns the same object
-  // until a Load finds that the files have changed.
+  // Returns the certificates and key that the last successful Load read, or null if none has succeeded. Returns the
+  // same object until a Load finds changed files.
   std::shared_ptr<const TlsIdentity> Current() const;
 
  private:

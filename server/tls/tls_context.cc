@@ -22,21 +22,21 @@ using Bio = std::unique_ptr<BIO, Free>;
 using Certificate = std::unique_ptr<X509, Free>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, Free>;
 
-// The ciphers for TLS 1.2. All ciphers of TLS 1.3 have forward secrecy and authenticated encryption, so these are not
-// restricted.
+// The ciphers for TLS 1.2: those with forward secrecy and authenticated encryption. TLS 1.3 has only such ciphers, so
+// its list is left as it is.
 constexpr char kCiphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
 // Limit on a client's certificate chain, which OpenSSL reads into memory before it checks it. Typical chains have
 // about 5 KiB.
 constexpr size_t kMaxClientChainBytes = 32 * 1024;
 
-// The only protocol that is accepted in ALPN (RFC 7301): the length of its name, and the name.
+// The only protocol that is accepted in ALPN (RFC 7301), in its form on the wire: the length of its name, and the name.
 constexpr unsigned char kProtocol[] = "\x08http/1.1";
 constexpr unsigned kProtocolBytes = sizeof(kProtocol) - 1;
 
 Bio Open(const std::string& pem) { return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))); }
 
-// Gives an empty pass phrase, as gRPC does. Without this callback OpenSSL would ask on the terminal.
+// Returns an empty pass phrase for every key, as gRPC does. Without this callback OpenSSL would ask on the terminal.
 char* NoPassPhrase() {
   static char empty[] = "";
   return empty;
@@ -49,7 +49,7 @@ std::string TakeReason() {
   return reason == nullptr ? "no reason given" : reason;
 }
 
-// Returns the certificates in `pem` in their order. A server's chain must begin with its own certificate. Returns
+// Returns the certificates in `pem` in their order. The first one of a server's chain is the server's own. Returns
 // INVALID_ARGUMENT if there is no certificate, or if one is damaged.
 absl::StatusOr<std::vector<Certificate>> ReadCertificates(const char* key, const std::string& path,
                                                           const std::string& pem) {
@@ -110,7 +110,7 @@ absl::Status AskClients(const TlsPem& pem, const TlsFiles& files, SSL_CTX* conte
   return absl::OkStatus();
 }
 
-// If a client offers protocols but not this one, refuses it, since it would not understand the answers.
+// Chooses HTTP/1.1. Refuses a client that offers other protocols only, since it would not understand the answers.
 int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes, const unsigned char* offered,
                    unsigned offered_bytes, void*) {
   unsigned char* found = nullptr;
@@ -134,10 +134,12 @@ absl::StatusOr<TlsContext> MakeTlsContext(const TlsPem& pem, const TlsFiles& fil
   SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
-  // Idle connections release their buffers of 16 KiB. An answer may be sent in parts, from memory that moves.
+  // Idle connections give up their 16 KiB buffers. A write may send a part of an answer, and retry from memory that has
+  // moved.
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  // Without this, a single read would go on for as long as a client sends messages without data, such as key updates.
+  // Return to the caller after each TLS record. Otherwise one read would go on for as long as a client sends records
+  // without data, such as key updates.
   SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_alpn_select_cb(context.get(), SelectProtocol, nullptr);
   if (absl::Status status = UseOwn(pem, files, context.get()); !status.ok()) return status;

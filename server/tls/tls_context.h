@@ -1,4 +1,4 @@
-// Makes OpenSSL's server context from the files of tls.*. Making it also checks the files, for both ports.
+// Makes OpenSSL's context for a server from the files of tls.*. This also checks the files, for both ports.
 #pragma once
 
 #include <memory>
@@ -27,10 +27,10 @@ struct TlsPem {
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
 
 // Returns the context for a port that speaks HTTP/1.1: TLS 1.2 or 1.3, ciphers with forward secrecy and authenticated
-// encryption, no renegotiation, no compression. Sessions are not resumed, so that each connection is checked against
-// the certificates that are current when it is made. With `client_ca`, clients are asked for a certificate: an invalid
-// one ends the handshake, but a client may show none. Returns INVALID_ARGUMENT, with the configuration key and the path
-// from `files`, if a text of `pem` holds no PEM of the right kind or the key is not the certificate's.
+// encryption, no renegotiation, no compression. Sessions are not resumed, so that each new connection is checked
+// against the current certificates. With `client_ca`, clients are asked for a certificate: a wrong one ends the
+// handshake, but a client need not have one. Returns INVALID_ARGUMENT, with the configuration key and the path from
+// `files`, if a text of `pem` holds no PEM of the right kind or the key does not belong to the certificate.
 absl::StatusOr<TlsContext> MakeTlsContext(const TlsPem& pem, const TlsFiles& files);
 
 }  // namespace maxsim
