@@ -1,4 +1,5 @@
-// The files of the console, which is a web page for people: the page, its style and its scripts. They are all static.
+// The files of the console, a web page on which people ask questions: the page, its style and its scripts. All are
+// static.
 #pragma once
 
 #include <string>
@@ -13,7 +14,8 @@ struct Asset {
   std::string etag;  // a strong ETag with its quotes; it changes whenever the bytes do
 };
 
-// Returns null if there is no such file. The asset lives as long as the program. Thread-safe.
+// Returns the console's file of that name, or null if there is none. The asset lives as long as the program.
+// Thread-safe.
 const Asset* FindAsset(std::string_view name);
 
 }  // namespace maxsim::console

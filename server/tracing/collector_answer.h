@@ -12,11 +12,11 @@ namespace maxsim::tracing {
 
 inline constexpr size_t kMaxCollectorErrorBytes = 300;
 
-// Returns the status of a call with a message that is safe to log: printable UTF-8 of at most kMaxCollectorErrorBytes
-// bytes. Codes that gRPC does not define become UNKNOWN.
+// Returns the collector's status as one that is safe to log: its message is printable UTF-8 of at most
+// kMaxCollectorErrorBytes bytes, and a code that gRPC does not define becomes UNKNOWN.
 absl::Status CollectorStatus(const grpc::Status& status);
 
-// Returns how many of the `num_spans` exported spans the collector refused, limited to 0 .. num_spans.
+// Returns how many of the `num_spans` exported spans the collector says it refused, limited to 0 .. num_spans.
 uint64_t NumRefused(const opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse& response,
                     uint64_t num_spans);
 

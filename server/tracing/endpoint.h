@@ -13,8 +13,8 @@ struct Endpoint {
   bool is_tls = false;
 };
 
-// Parses host:port or http://host:port, which mean plain text, or https://host:port. Returns INVALID_ARGUMENT naming
-// the value and what is accepted.
+// Parses the address of a collector. host:port and http://host:port mean plain text, https://host:port means TLS.
+// Returns INVALID_ARGUMENT naming the value and what is accepted.
 absl::StatusOr<Endpoint> ParseEndpoint(std::string_view text);
 
 }  // namespace maxsim::tracing

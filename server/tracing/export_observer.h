@@ -1,4 +1,4 @@
-// Interface through which an exporter of spans reports its work, for metrics and the log.
+// Interface through which an exporter of spans reports what it sent and dropped, for metrics and the log.
 #pragma once
 
 #include <array>
@@ -50,10 +50,11 @@ class ExportObserver {
   // The collector has accepted this many spans.
   virtual void OnExported(uint64_t num_spans) = 0;
 
-  // This many spans were dropped and will never be sent. Threads of requests call this too, so it must be quick.
+  // Reports that `num_spans` spans were dropped and will never be sent. Request threads call this too, so it must be
+  // quick.
   virtual void OnDropped(DropReason reason, uint64_t num_spans) = 0;
 
-  // Called when the collector begins to fail (with the error) or works again (with OK).
+  // Called when sending to the collector begins to fail (with the error), and when it works again (with OK).
   virtual void OnCollector(const absl::Status& status) = 0;
 };
 

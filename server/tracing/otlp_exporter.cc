@@ -22,14 +22,14 @@ namespace {
 
 namespace collector = opentelemetry::proto::collector::trace::v1;
 
-// The longest pause before reconnecting to the collector. gRPC's default grows to two minutes.
+// The longest pause before the exporter connects to the collector again. gRPC's default grows to two minutes.
 constexpr int kMaxReconnectMs = 10'000;
 
 constexpr absl::Duration kLongestStop = absl::Hours(24);  // so that no time overflows the clock
 
-// Span times are converted to wall-clock time with a fixed offset, which is updated only when the wall clock is off
-// by this much. Smaller steps are ignored, because the wall clock is adjusted by microseconds all the time, and the
-// spans of a trace must keep their order.
+// Times of spans are converted to wall-clock time with a fixed offset. The offset is updated only when it is wrong by
+// this much. The wall clock is adjusted by microseconds all the time, and following it would change the order of a
+// trace's spans.
 constexpr absl::Duration kClockStep = absl::Milliseconds(5);
 
 std::shared_ptr<grpc::Channel> MakeChannel(const Endpoint& endpoint) {
@@ -131,7 +131,7 @@ absl::Status OtlpExporter::SendWithRetries(const Request& request, uint64_t num_
       return status;
     }
     if (!absl::IsUnavailable(status) || is_last) return status;
-    // If the exporter is stopping, the wait ends immediately, and one more attempt follows.
+    // If the exporter is stopping, the wait ends immediately, and one last attempt follows.
     WaitBeforeRetry(backoff);
     backoff *= 2;
   }
@@ -141,14 +141,14 @@ absl::Status OtlpExporter::Send(const Request& request, uint64_t num_spans, uint
   grpc::ClientContext context;
   absl::Duration time;
   {
-    // Publish the attempt while holding the lock, so that a later Shutdown can cancel it.
+    // Store the attempt while holding the lock, so that Shutdown can cancel it from another thread.
     const MutexLock lock(&mutex_);
     time = std::min(options_.timeout, stop_deadline_ - MonotonicNow());
     if (time <= absl::ZeroDuration()) return absl::DeadlineExceededError("the server is shutting down");
     attempt_ = &context;
   }
-  // Remove the attempt before its context is destroyed, even if Export throws because memory runs out. Otherwise
-  // Shutdown could still find it.
+  // Remove the attempt before its context is destroyed, so that Shutdown cannot find it any more. This must happen even
+  // if Export throws because memory runs out.
   const absl::Cleanup forget_attempt = [this] {
     const MutexLock lock(&mutex_);
     attempt_ = nullptr;

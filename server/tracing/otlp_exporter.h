@@ -25,13 +25,13 @@ struct ExporterOptions {
   Endpoint endpoint = {};
   ServiceIdentity service = {};
   size_t max_queued_spans = 4096;
-  // A batch is sent once it has this many spans, or after max_batch_delay. OpenTelemetry's own libraries also send 512
-  // spans at a time, but wait for five seconds; one is better here because a person may be looking for the trace.
+  // A batch is sent when it has this many spans, or after max_batch_delay. OpenTelemetry's own libraries also send 512
+  // spans at a time, but wait for five seconds. One second is better for a person who is looking for the trace.
   size_t max_batch_spans = 512;
   absl::Duration max_batch_delay = absl::Seconds(1);
   absl::Duration timeout = absl::Seconds(10);  // per attempt
-  // While the collector is UNAVAILABLE, a batch is tried this many times, with delays that double from first_backoff:
-  // 15 s in all, which is enough for a collector to restart.
+  // While the collector is UNAVAILABLE, a batch is tried this many times. The delays between the attempts double from
+  // first_backoff: 15 s in all, which is enough for a collector to restart.
   int max_attempts = 5;
   absl::Duration first_backoff = absl::Seconds(1);
 };
@@ -49,7 +49,7 @@ class OtlpExporter final : public SpanSink {
 
   void Add(std::unique_ptr<SpanData> span) override;
 
-  // Sends the queued spans until a batch fails or the deadline comes, then drops the rest.
+  // Sends the queued spans until `deadline`, or until a batch fails. Drops the rest.
   void Shutdown(absl::Time deadline) override;
 
  private:
@@ -58,10 +58,10 @@ class OtlpExporter final : public SpanSink {
 
   void Run();
   void Export(const Batch& batch);
-  // Tries until the collector has accepted the batch, and then returns OK, or until the batch must be dropped, and then
-  // returns the reason.
+  // Tries to send the batch until the collector has accepted it, and returns OK. If the batch must be dropped, returns
+  // the reason.
   absl::Status SendWithRetries(const Request& request, uint64_t num_spans);
-  // Makes one attempt. Sets `num_refused` to the number of spans that the collector rejected in an OK answer.
+  // Makes one attempt. If the result is OK, sets `num_refused` to the number of spans that the collector refused.
   absl::Status Send(const Request& request, uint64_t num_spans, uint64_t* num_refused);
   // Waits for `time`, or until the exporter stops.
   void WaitBeforeRetry(absl::Duration time);

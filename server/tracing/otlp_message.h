@@ -19,8 +19,8 @@ struct ServiceIdentity {
   int64_t process_id = 0;
 };
 
-// Returns a request with these spans. `to_wall_clock` is the wall clock minus MonotonicNow(). It is added to all times,
-// because people read them and compare them with those of other machines.
+// Returns the message that sends these spans to a collector. `to_wall_clock` is the wall clock's time minus
+// MonotonicNow(). It is added to all times, so that they can be compared with those of other machines.
 opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest ToOtlp(
     const ServiceIdentity& service, const std::vector<std::unique_ptr<SpanData>>& spans, absl::Duration to_wall_clock);
 

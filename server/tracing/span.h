@@ -1,5 +1,5 @@
-// A span is one piece of work of a trace, with its times, attributes and outcome. If the trace is not sampled, its
-// spans record nothing and only carry the ids that further calls pass on.
+// A span is one piece of work of a trace, with its times, attributes and outcome. If the trace is not sampled
+// (recorded), its spans store nothing, and only carry the ids that go with further calls.
 #pragma once
 
 #include <cstdint>
@@ -53,24 +53,24 @@ class SpanSink {
  public:
   virtual ~SpanSink() = default;
 
-  // Takes the span, or drops it and counts that. Never blocks, does not allocate, does not throw.
+  // Takes the span, or drops it and counts the drop. Never blocks, does not allocate, does not throw.
   virtual void Add(std::unique_ptr<SpanData> span) = 0;
 
-  // Delivers its spans until `deadline`, a time of MonotonicNow(), drops the rest, and returns. Drops later spans too.
-  // Idempotent.
+  // Delivers the spans that it has taken, until `deadline` (a time of MonotonicNow()). Drops the others, and any that
+  // come later. Idempotent.
   virtual void Shutdown(absl::Time deadline) = 0;
 };
 
 class Span;
 
-// A span in its role as a parent: what children need to know about it, and the headers that name it. Copying it does
-// not allocate. Several threads may use it. It may outlive the span, but not the tracer.
+// What children need to know about their parent span, and the headers that name it. Copying it does not allocate.
+// Several threads may use it. It may outlive the span, but not the tracer.
 class SpanParent {
  public:
   // Makes a parent without a span: children record nothing and have no ids.
   SpanParent() = default;
 
-  // Begins a child span now. If the parent is not recorded, returns a span with the parent's own ids.
+  // Begins a child span now. If the parent span is not recorded, returns a span with the ids of the parent.
   Span StartChild(std::string_view name, SpanKind kind) const;
 
   // Return what Span::traceparent and Span::tracestate return. `tracestate` stays valid as long as this object.
@@ -88,8 +88,8 @@ class SpanParent {
   std::shared_ptr<const std::string> tracestate_;
 };
 
-// One thread at a time may use a span, and a span must not outlive its tracer. It ends on destruction at the latest. No
-// function throws: if memory runs out, the data is simply not recorded. Names and keys must live as long as the
+// Only one thread at a time may use a span. A span must not outlive its tracer. Its destructor ends it, if End was not
+// called. No function throws: if memory runs out, the data is not recorded. Names and keys must live as long as the
 // program.
 class Span {
  public:
@@ -106,25 +106,25 @@ class Span {
   }
   ~Span() { End(); }
 
-  // Begins a span, which is recorded if `context` is sampled. `parent_span_id` is 0 for the first span of a trace. Only
-  // Tracer::StartSpan and StartChild use this constructor; other code gets its spans from them.
+  // Begins a span, which is recorded if `context` is sampled. `parent_span_id` is 0 for the first span of a trace.
+  // Other code calls Tracer::StartSpan or StartChild instead.
   Span(SpanSink* sink, const TraceContext& context, uint64_t parent_span_id,
        std::shared_ptr<const std::string> tracestate, std::string_view name, SpanKind kind, absl::Time start);
 
   // Returns whether attributes are kept. If not, callers can skip computing expensive ones.
   bool is_recording() const { return data_ != nullptr; }
 
-  // Returns the ids that calls made within this span send as their parent. Not valid if the span is empty.
+  // Returns the ids that calls made within this span send as their parent's. If the span is empty, they are not valid.
   const TraceContext& context() const { return context_; }
 
-  // Return the values of the headers `traceparent` and `tracestate` for a call made within this span; "" for no header.
-  // `tracestate` stays valid as long as this span or a child of it.
+  // Return the values of the headers `traceparent` and `tracestate` for a call made within this span; "" if the header
+  // must not be sent. `tracestate` stays valid as long as this span or a child of it.
   std::string traceparent() const { return context_.is_valid() ? FormatTraceparent(context_) : std::string(); }
   std::string_view tracestate() const {
     return tracestate_ == nullptr ? std::string_view() : std::string_view(*tracestate_);
   }
 
-  // Begin a child span, now or at `start`. If this span is not recorded, return a span with the same ids.
+  // Begin a child span, now or at the time `start`. If this span is not recorded, they return a span with the same ids.
   Span StartChild(std::string_view name, SpanKind kind = SpanKind::kInternal) const {
     return StartChildAt(name, kind, is_recording() ? MonotonicNow() : absl::Time());
   }
@@ -139,7 +139,7 @@ class Span {
   void AddChild(std::string_view name, absl::Time start, absl::Time end) const;
 
   // Set an attribute. Set each key only once. Texts are cut to kMaxTextBytes and made printable. These functions are
-  // const because the attributes are kept outside of the Span object.
+  // const because the Span object only points to its attributes.
   void SetAttribute(std::string_view key, std::string_view value) const;
   void SetAttribute(std::string_view key, const char* value) const { SetAttribute(key, std::string_view(value)); }
   void SetAttribute(std::string_view key, bool value) const { AddAttribute(key, value); }
@@ -149,7 +149,8 @@ class Span {
   // Sets the outcome of the work. An error is recorded as "CODE: message".
   void SetStatus(const absl::Status& status) const;
 
-  // Ends the span, now or at `end`, and gives its data to the sink. Idempotent. Attributes set afterwards are lost.
+  // Ends the span, now or at the time `end`, and gives its data to the sink. Idempotent. Attributes set afterwards are
+  // lost.
   void End() {
     if (data_ != nullptr) EndAt(MonotonicNow());
   }

@@ -1,4 +1,5 @@
-// The queue of spans that wait to be sent: a ring of fixed size between request threads and the thread that sends.
+// The queue of spans that wait to be sent, a ring of fixed size. Request threads fill it, and the sending thread
+// empties it.
 #pragma once
 
 #include <chrono>
@@ -15,14 +16,14 @@ namespace maxsim::tracing {
 // The class is thread-safe.
 class SpanQueue {
  public:
-  // Holds at most `capacity` spans, at least one. Take gives up to `max_batch` of them, at least one.
+  // The queue holds at most `capacity` spans, and Take returns at most `max_batch` at once. Both must be at least 1.
   SpanQueue(size_t capacity, size_t max_batch) : max_batch_(max_batch), ring_(capacity) {}
 
-  // Moves `span` into the queue and returns true; if the queue is full or closed, returns false and leaves `span` as it
+  // Moves `span` into the queue and returns true. If the queue is full or closed, returns false and leaves `span` as it
   // is. Does not allocate, and wakes the consumer only when a batch is full.
   bool Push(std::unique_ptr<SpanData>& span);
 
-  // Waits until a batch is full, the queue is closed, or `max_delay` is over, and returns the oldest spans, up to a
+  // Waits until a batch is full, the queue is closed, or `max_delay` is over. Then returns the oldest spans, up to a
   // batch; there may be none. Only one thread may call it.
   std::vector<std::unique_ptr<SpanData>> Take(std::chrono::nanoseconds max_delay);
 

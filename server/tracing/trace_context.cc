@@ -9,7 +9,7 @@
 namespace maxsim::tracing {
 namespace {
 
-// Positions of the fields in `traceparent`: "00-<32 digits>-<16 digits>-<2 digits>".
+// Positions of the fields in the header `traceparent`: "00-<32 digits>-<16 digits>-<2 digits>".
 constexpr size_t kTraceIdBegin = 3;
 constexpr size_t kSpanIdBegin = 36;
 constexpr size_t kFlagsBegin = 53;
@@ -37,13 +37,13 @@ void WriteHex(uint64_t value, char* digits) {
 
 bool MayStandInHeader(char letter) { return letter == '\t' || (letter >= ' ' && letter <= '~'); }
 
-// Blackman and Vigna's xoshiro256++ (https://prng.di.unimi.it). It has 256 bits of state, so that threads and servers
-// with random seeds do not produce the same ids.
+// The generator xoshiro256++ of Blackman and Vigna (https://prng.di.unimi.it). Its state has 256 bits, so that threads
+// and servers with random seeds do not produce the same ids.
 class IdGenerator {
  public:
   IdGenerator() {
-    // If the system has no random bytes, seed with the time and the address of this object, which differ between
-    // generators. The state must not be all zeros, because it would stay zero.
+    // The state must not be all zeros, because it would stay zero. If the system has no random bytes, seed with the
+    // time and the address of this object, which differ between generators.
     if (getrandom(state_.data(), sizeof(state_), 0) == static_cast<ssize_t>(sizeof(state_))) state_[0] |= 1;
     if (state_[0] != 0) return;
     state_[0] = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) | 1;
@@ -102,7 +102,7 @@ std::string_view BoundTracestate(std::string_view value) {
     if (!MayStandInHeader(letter)) return {};
   }
   if (value.size() <= kMaxTracestateBytes) return value;
-  // The search includes position kMaxTracestateBytes: a comma there ends an entry that just fits.
+  // The search includes position kMaxTracestateBytes: a comma at that position ends an entry that just fits.
   const size_t comma = value.rfind(',', kMaxTracestateBytes);
   return comma == value.npos ? std::string_view() : value.substr(0, comma);
 }

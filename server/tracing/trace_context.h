@@ -15,7 +15,7 @@ namespace maxsim::tracing {
 inline constexpr char kTraceparentKey[] = "traceparent";
 inline constexpr char kTracestateKey[] = "tracestate";
 
-// The standard requires passing on at least this many bytes of a tracestate. The rest is dropped.
+// The standard requires passing on at least this many bytes of a tracestate. The server drops the rest.
 inline constexpr size_t kMaxTracestateBytes = 512;
 
 // Identifies one span of a trace. A default-constructed one identifies none.
@@ -31,17 +31,17 @@ struct TraceContext {
   friend bool operator==(const TraceContext&, const TraceContext&) = default;
 };
 
-// Reads a value of `traceparent`. Returns nullopt if the standard says that it must be ignored: fewer than 55
+// Parses the header `traceparent`. Returns nullopt if the standard says that the header must be ignored: fewer than 55
 // characters (or more, in version 00), characters that are not lower-case hexadecimal digits, an id of zeros, or
-// version ff. A value of a later version may have more fields after another '-'; they are not read. Of the flags only
-// `sampled` is used.
+// version ff. A later version may have more fields after another '-'; they are not read. Of the flags only `sampled` is
+// used.
 std::optional<TraceContext> ParseTraceparent(std::string_view value);
 
 // Returns the value of `traceparent` for a valid context: 55 characters, version 00.
 std::string FormatTraceparent(const TraceContext& context);
 
-// Returns the part of a `tracestate` that is passed on: all of it or, if it is longer than kMaxTracestateBytes, the
-// first entries that fit completely. Returns "" if it has bytes that are not allowed in a header.
+// Returns the part of a `tracestate` that is passed on. If it is longer than kMaxTracestateBytes, these are the first
+// entries that fit completely; else it is all of it. Returns "" if it has bytes that are not allowed in a header.
 std::string_view BoundTracestate(std::string_view value);
 
 // The span of the caller, in another process, as read from the headers of a call.
@@ -50,12 +50,12 @@ struct RemoteParent {
   std::shared_ptr<const std::string> tracestate;  // null if there is none
 };
 
-// Reads the two headers of a call; "" stands for an absent header. A tracestate without a valid traceparent is
-// ignored.
+// Reads the two headers of a call; "" stands for an absent header. A tracestate is ignored if the traceparent is absent
+// or not valid.
 RemoteParent ReadParent(std::string_view traceparent, std::string_view tracestate);
 
-// Returns a random number other than 0, from a generator of the calling thread that was seeded by the system. It takes
-// a few nanoseconds. For ids, not for secrets.
+// Returns a random number other than 0, from a generator of the calling thread that was seeded by the system. Takes a
+// few nanoseconds. For ids, not for secrets.
 uint64_t RandomId();
 
 }  // namespace maxsim::tracing

@@ -17,23 +17,23 @@ namespace maxsim::tracing {
 // The class is thread-safe. Its spans must not outlive it.
 class Tracer {
  public:
-  // Records a random share of the traces without a parent: `sample_ratio`, from 0 to 1. If `sink` is null, the tracer
-  // is off.
+  // Makes a tracer that records a random share of the traces without a parent: `sample_ratio`, from 0 to 1. If `sink`
+  // is null, the tracer is off.
   explicit Tracer(std::unique_ptr<SpanSink> sink, double sample_ratio = 1);
   ~Tracer();  // shuts down at once
 
-  // If this is false, spans record nothing and have no ids, so callers need not look for a parent.
+  // If this is false, spans record nothing and have no ids, so a caller need not read its parent from the headers.
   bool is_on() const { return sink_ != nullptr; }
 
-  // Begins a span. Records it if the parent is sampled. Does not record it if the parent is not sampled. Without a
-  // parent, the random trace id decides, so that all servers with the same ratio make the same decision. A span that is
-  // not recorded allocates nothing, has the parent's ids, and tells further calls that the trace is not sampled.
+  // Begins a span. With a parent, records the span if the parent is sampled. Without a parent, the random trace id
+  // decides, so that all servers with the same ratio make the same decision. A span that is not recorded allocates
+  // nothing, has the parent's ids, and tells further calls that the trace is not sampled.
   Span StartSpan(std::string_view name, SpanKind kind, const RemoteParent& parent, absl::Time start) const {
     return is_on() ? Start(name, kind, parent, start) : Span();
   }
 
-  // Delivers the spans that have ended, until `deadline` (a time of MonotonicNow()). Drops spans that end later.
-  // Idempotent.
+  // Delivers the spans that have ended, until `deadline` (a time of MonotonicNow()). Drops spans that end after this
+  // call. Idempotent.
   void Shutdown(absl::Time deadline);
 
  private:

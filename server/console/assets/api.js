@@ -9,7 +9,7 @@ export class ApiError extends Error {
   }
 }
 
-// An int64 id may be larger than a JavaScript number can hold exactly. Such an id becomes a text with its digits.
+// An int64 id may be larger than a JavaScript number can hold exactly. Such an id becomes a string of its digits.
 function exactIds(key, value, context) {
   if (key === "id" && typeof value === "number" && !Number.isSafeInteger(value) && context?.source !== undefined) {
     return context.source;
@@ -17,8 +17,8 @@ function exactIds(key, value, context) {
   return value;
 }
 
-// Takes the id of a document in a collection whose ids are 64-bit integers. Returns a value that JSON.stringify
-// writes as a number with all its digits.
+// Returns the id of a document as a value that JSON.stringify writes as a number with all its digits. For collections
+// whose ids are 64-bit integers.
 export function integerId(id) {
   const number = Number(id);
   if (Number.isSafeInteger(number) || JSON.rawJSON === undefined || !/^-?[1-9]\d*$/.test(id)) {
@@ -50,8 +50,8 @@ async function call(path, options) {
   throw new ApiError(response.status, error.code ?? "UNKNOWN", error.message ?? `HTTP status ${response.status}`);
 }
 
-// True after a person has cancelled the dialog for the token. From then on, the calls that the page makes by itself
-// fail without a dialog. The next call that a person causes opens it again.
+// True after a person has cancelled the dialog for the token. Then calls that the page makes by itself fail without a
+// dialog. The next call that a person causes opens the dialog again.
 let declined = false;
 
 async function callWithToken(path, options, is_own) {
@@ -61,7 +61,7 @@ async function callWithToken(path, options, is_own) {
       return await call(path, options);
     } catch (error) {
       if (error.status !== 401) throw error;
-      // If a person has entered another token while this call was on its way, repeat the call with that token.
+      // A person may have entered another token while this call was on its way. Then repeat the call with that token.
       if (token() !== used) continue;
       if (is_own && declined) throw error;
       refuseToken(used);

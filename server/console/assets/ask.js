@@ -15,8 +15,8 @@ function selected() {
   return collections.find((collection) => collection.name === byId("collection").value);
 }
 
-// Returns whether a text can be asked: the server has an encoder, which makes vectors of the collection's dimension or
-// of an unknown one.
+// Returns whether a question can be asked as text. For this the server must have an encoder whose vectors have the
+// collection's dimension, or a dimension that is not known yet.
 function takesTexts(collection) {
   return encoder !== null && (!encoder.dim || encoder.dim === collection?.dim);
 }
@@ -41,7 +41,7 @@ function canBeAsked(collection) {
   return takesTexts(collection) || questionsOf(collection.dim).length > 0;
 }
 
-// Until a collection is chosen by hand, selects the first one that a question can be asked of.
+// Selects the first collection that a question can be asked of, unless a person has chosen a collection.
 function selectDefault() {
   if (chosen || selected() === undefined || canBeAsked(selected())) return;
   const fitting = collections.find(canBeAsked);
@@ -50,7 +50,7 @@ function selectDefault() {
 
 const EXAMPLE_VALUES = { boolean: "true", integer: "1", number: "0.5", time: '"2026-01-02T00:00:00Z"' };
 
-// Shows the filter if the collection declares fields, with an example that is valid for them.
+// Shows the field for a filter if the collection declares fields, with an example filter on one of these fields.
 function refreshFilter(collection) {
   const fields = collection?.fields ?? [];
   byId("filter-field").hidden = fields.length === 0;
@@ -99,8 +99,8 @@ export function setCollections(list, serverEncoder) {
   refreshForm();
 }
 
-// Returns the ids in the field of candidates, as integers if the collection has integers, or "*" if the field is
-// empty.
+// Returns the ids that a person has entered as candidates, as integers if the collection has integer ids. Returns "*"
+// (the whole collection) if there are none.
 function candidates(collection) {
   const lines = byId("candidates").value.split("\n").map((line) => line.trim());
   const ids = lines.filter((line) => line !== "");
@@ -112,7 +112,8 @@ function filterText() {
   return byId("filter-field").hidden ? "" : byId("filter").value.trim();
 }
 
-// Returns {model, id_type, filter, query, tokens, text}, or null if the form has no question.
+// Returns the question in the form as {model, id_type, filter, query, tokens, text}, or null if the form has no
+// question.
 function question(collection) {
   const recorded = questionsOf(collection.dim)[Number(byId("recorded").value)];
   const text = byId("text").value.trim();
@@ -213,7 +214,7 @@ export function startAsk() {
     event.preventDefault();
     ask();
   });
-  // Copy the chosen question into the text field, so that the form never shows two different questions.
+  // Copy the chosen recorded question into the text field, so that the form never shows two different questions.
   byId("recorded").addEventListener("change", () => {
     const recorded = questionsOf(selected()?.dim)[Number(byId("recorded").value)];
     if (recorded !== undefined && byId("recorded").value !== "") byId("text").value = recorded.text;

@@ -1,4 +1,4 @@
-// Small charts of the last ten minutes, drawn in SVG: one or two lines over a common axis that starts at zero.
+// Small charts of the last ten minutes, drawn in SVG. Each has one or two lines over an axis that starts at zero.
 import { h, svg } from "./dom.js";
 
 const WIDTH = 240;
@@ -16,7 +16,7 @@ function isKnown(value) {
   return value !== null && value !== undefined;
 }
 
-// A chart of series over the samples' times. It is made once and given new values by update().
+// A chart of one or two series of samples. It is made once, and update() gives it new values.
 export class Chart {
   // `name` is the caption; `format` writes a value; `series` are the names of one or two lines. The vertical axis
   // ends at `top` or, if that is not given, at the largest value.
@@ -62,8 +62,8 @@ export class Chart {
     return h("dt", { class: this.series.length === 1 ? "visually-hidden" : idx > 0 ? "second" : null }, line || this.name);
   }
 
-  // `columns` has one column per series, `times` are the ages of the samples in seconds, oldest first, and `span` is
-  // the length of the time axis in seconds.
+  // Redraws the chart. `columns` has one list of values per series, `times` are the ages of the samples in seconds,
+  // oldest first, and `span` is the length of the time axis in seconds.
   update(columns, times, span) {
     this.columns = columns;
     this.times = times;
@@ -89,9 +89,9 @@ export class Chart {
     return WIDTH * (1 - age / this.span);
   }
 
-  // Returns SVG path data: `line` joins neighbouring samples, `gap` joins the values before and after samples that
-  // have no value, and `dots` marks values that have no neighbour. All three are needed for percentiles of a server
-  // with few requests, where most samples have no value.
+  // Returns SVG path data in three parts. `line` joins neighbouring samples that have a value, `gap` bridges samples
+  // without a value, and `dots` marks values without a neighbour. Percentiles of a server with few requests need all
+  // three, because most samples have no value.
   paths(column) {
     const paths = { line: "", gap: "", dots: "" };
     let before = null;
@@ -128,7 +128,8 @@ export class Chart {
     return this.columns.map((column) => this.text(column, column.length - 1));
   }
 
-  // Shows the values of one sample; `note` is its age, or the largest value while nothing is pointed at.
+  // Shows the values of one sample, and `note` beside them: the sample's age or, if no sample is pointed at, the
+  // largest value.
   show(values, note) {
     this.values.forEach((element, idx) => {
       element.textContent = values[idx] ?? "–";

@@ -1,4 +1,4 @@
-// The collections of /v1/collections: what is served, where it lies, how much memory it takes.
+// Shows the collections of /v1/collections: their documents, where these are stored, and how much memory they take.
 import { byId, h } from "./dom.js";
 import { bytes, count, plural, rate } from "./format.js";
 
@@ -11,11 +11,11 @@ function tierText(tier) {
   return `${plural(tier.num_shards, "shard")} in ${place}, ${bytes(tier.resident_bytes)}`;
 }
 
-// The time and the value of the last reading of each collection's sequence. Two readings give a rate.
+// The last sequence (number of writes) that was read for each collection, and when. Two readings give a rate.
 const readings = new Map();
 
-// Returns the writes per second of a live collection since its previous reading. Returns undefined at the first
-// reading, and for a log that was begun anew.
+// Returns the writes per second of a live collection since its previous reading. Returns undefined if there is no
+// previous reading, or if the sequence has become smaller because the log was begun anew.
 function writeRate(name, sequence, now_ms) {
   const before = readings.get(name);
   readings.set(name, { sequence, now_ms });

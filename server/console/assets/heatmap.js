@@ -1,16 +1,17 @@
-// The heat map of why a document has its score: the similarity of every query token with every document token. The best
-// document token of each query token is marked; their sum, weighted, is the score.
+// The heat map that explains a document's score: the similarity of every query token with every document token. The
+// best document token of each query token is marked. The weighted sum of these best similarities is the score.
 import { h, isTouch } from "./dom.js";
 import { plural, score as scoreText, similarity } from "./format.js";
 import { bestOf, levelOf, names, scaleOf, sharesOf } from "./similarities.js";
 
-// The maximum numbers of columns and rows. A larger map is shown only in part, because it would make the page slow.
+// The maximum numbers of columns and rows. Of a larger map only a part is shown, because it would make the page slow.
 const MAX_COLUMNS = 512;
 const MAX_ROWS = 128;
-// The maximum number of letters of a query token's name. The style cuts longer names.
+// The maximum width, in letters, of the column with the names of query tokens. The style cuts longer names.
 const MAX_NAME = 16;
 
-// Returns the document's tokens as running text. WordPiece's "##" and SentencePiece's "▁" say where words begin.
+// Returns the document's tokens as running text. Finds the beginnings of words by WordPiece's "##" or SentencePiece's
+// "▁".
 function runningText(tokens) {
   const marked = tokens.some((token) => token.startsWith("▁"));
   return tokens.map((token) => {
@@ -66,7 +67,7 @@ class HeatMap {
     return parts;
   }
 
-  // Makes a hint to scroll the map sideways, which is shown while the map is wider than the space that it has.
+  // Makes a hint to scroll the map sideways. The hint is visible only while the map is wider than its space.
   scrollHint(map) {
     const hint = h("p", { class: "note scroll-hint", hidden: true });
     new ResizeObserver(() => {
@@ -114,7 +115,7 @@ class HeatMap {
     );
   }
 
-  // Returns the texts of the column of best similarities: the score, then each query token's best similarity.
+  // Returns the texts of the column of best similarities: first the score, then each query token's best similarity.
   figures() {
     return [scoreText(this.score), ...this.rows.map((row, i) => similarity(row[this.best[i]]))];
   }
@@ -158,7 +159,7 @@ class HeatMap {
     return paragraph;
   }
 
-  // Shows the numbers of a cell. Without a cell, says how to choose one, and what the lines below the text mean.
+  // Describes a cell below the map: its tokens and their similarity. If `cell` is null, says how to choose a cell.
   describe(cell) {
     this.cells.forEach((cells, i) => cells[0].parentElement.classList.toggle("on", cell !== null && cell[0] === i));
     this.columnHeads?.forEach((head, j) => head.classList.toggle("on", cell !== null && cell[1] === j));
@@ -178,7 +179,8 @@ class HeatMap {
       (best === j ? " (best)" : `; best: ${this.document[best]}, ${this.rows[i][best].toFixed(4)}`);
   }
 
-  // Shades the text by one query token's similarities, or by what each document token adds to the score.
+  // Shades the document's text by the similarities of one query token or, if none is chosen, by what each document
+  // token adds to the score.
   shade(row) {
     if (this.words.length === 0) return;
     const levels =

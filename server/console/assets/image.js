@@ -1,5 +1,6 @@
-// Decodes the image in a payload. Payloads are not trusted, so an image must be a PNG or JPEG inside the payload, with a
-// limited number of pixels. Nothing is fetched, and no element of the page gets an address from a payload.
+// Decodes the image in a payload. Payloads are not trusted, so the image must be a PNG or JPEG inside the payload (a
+// data: URL) with a limited number of pixels. Nothing is fetched, and no element of the page gets an address from a
+// payload.
 
 const MAX_LETTERS = 1 << 20; // of the data: URL, as of a payload
 const MAX_PIXELS = 1 << 24; // 64 MiB when decoded
@@ -16,13 +17,13 @@ function pngSize(view) {
 
 const SIZE_MARKERS = [0xffc0, 0xffc1, 0xffc2]; // frame headers of baseline, extended and progressive JPEG
 
-// Returns whether a segment may stand before the frame header: DHT, DAC, DQT, DRI, APP0 to APP15, or COM.
+// Returns whether a JPEG segment may stand before the frame header: DHT, DAC, DQT, DRI, APP0 to APP15, or COM.
 function isSkipped(marker) {
   return [0xffc4, 0xffcc, 0xffdb, 0xffdd, 0xfffe].includes(marker) || (marker >= 0xffe0 && marker <= 0xffef);
 }
 
-// Returns [width, height], or null. Any other marker makes the file invalid here. A decoder may read some of them, such
-// as RST0, as markers without a length. It would then find another frame header than this function, with another size.
+// Returns [width, height] from the first frame header of a JPEG file, or null. Returns null at any unexpected marker. A
+// decoder might skip a marker such as RST0 in another way, and find another frame header with another size.
 function jpegSize(view) {
   if (view.byteLength < 4 || view.getUint16(0) !== 0xffd8) return null;
   let position = 2;
@@ -35,7 +36,7 @@ function jpegSize(view) {
   return null;
 }
 
-// Resolves to an ImageBitmap, or to null if the value is no such image or too large.
+// Resolves to an ImageBitmap, or to null if `url` is not a data: URL of a PNG or JPEG, or the image is too large.
 export async function decodeImage(url) {
   if (typeof url !== "string" || url.length > MAX_LETTERS) return null;
   const parts = DATA_URL.exec(url);
@@ -43,7 +44,7 @@ export async function decodeImage(url) {
   try {
     const bytes = Uint8Array.from(atob(parts[2]), (letter) => letter.charCodeAt(0));
     const view = new DataView(bytes.buffer);
-    // A small file can have very many pixels, so this reads their number from the header before anything is decoded.
+    // A small file can have very many pixels. So read their number from the header before anything is decoded.
     const size = parts[1] === "png" ? pngSize(view) : jpegSize(view);
     if (size === null || Math.min(...size) < 1 || Math.max(...size) > MAX_SIDE || size[0] * size[1] > MAX_PIXELS) return null;
     return await createImageBitmap(new Blob([bytes], { type: `image/${parts[1]}` }));

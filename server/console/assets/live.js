@@ -23,7 +23,7 @@ function withoutOk(requests) {
     .map(([, column]) => column);
 }
 
-// Returns the charts to draw, each as [name, formatter of values, names of the lines, columns of the lines].
+// Returns the charts to draw, each as [name, function that formats values, names of the lines, values of each line].
 function figures(stats) {
   const list = [
     ["Requests / s", rate, ["answered", "failed"], [stats.requests.OK, sum(withoutOk(stats.requests)) ?? zeros(stats)]],
@@ -63,7 +63,7 @@ function ages(stats) {
   return result;
 }
 
-// Makes a table with a row for each minute, which shows the newest sample of that minute.
+// Makes a table with one row per minute, which shows the newest sample of that minute. `times` are ages in seconds.
 function table(list, times) {
   const minutes = [];
   times.forEach((time, idx) => {

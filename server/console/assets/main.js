@@ -50,10 +50,11 @@ async function updateStats() {
     // The figures are of the whole server, which a tenant does not see.
     if (error.status !== 403) throw error;
   }
-  // Ask for readiness as a load balancer does. A server that is draining still answers /v1/stats, but is not ready.
+  // Ask /readyz, as a load balancer does. A server that is shutting down still answers /v1/stats, but is not ready.
   const ready = await fetch("/readyz", { cache: "no-store" });
   const lines = (await ready.text()).trim().split("\n");
-  // The lines after the first say what a ready server lacks: devices or, at a router, groups and replicas.
+  // The first line is the state. Further lines say what a ready server lacks: devices or, at a router, groups and
+  // replicas.
   setState(ready.ok ? "good" : "bad", ready.ok ? ["ready", ...lines.slice(1)].join(" · ") : lines.join("\n"));
 }
 

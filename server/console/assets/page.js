@@ -1,5 +1,5 @@
-// The heat map of a document that is a page with an image. It colours the patches of the image, each of which has a vector,
-// by their similarities with a query token.
+// The heat map of a document that is an image of a page. Each patch of the image has a vector. The map colours the
+// patches by their similarities with a query token.
 import { h, isTouch } from "./dom.js";
 import { score as scoreText, similarity } from "./format.js";
 import { heatMap } from "./heatmap.js";
@@ -10,8 +10,8 @@ const MAX_TOKENS = 128; // each has a button
 const MAX_SIDE = 2048; // pixels of the canvas. An image keeps its canvas while its result is listed: at most 16 MiB.
 const MAX_ADDED = 4; // tokens that the line above the page names: a second line would move the page under the pointer
 
-// Returns the members of a payload's grid, {rows, columns, first}, and its image. The document's vectors from `first` on
-// are the patches of the image, row by row (docs/use/pages.md). Returns null if the payload has no grid, or a wrong one.
+// Returns {rows, columns, first, image} from a payload, or null if the payload has no valid grid. The document's
+// vectors from index `first` on belong to the patches of the image, row by row (docs/use/pages.md).
 export function pageOf(payload, num_vectors) {
   const { rows, columns, first } = payload?.grid ?? {};
   if (![rows, columns, first].every(Number.isInteger) || rows < 1 || columns < 1 || first < 0) return null;
@@ -48,7 +48,8 @@ class PageMap {
       {
         class: "patches",
         tabindex: "0",
-        // Screen readers pass the arrow keys on to an application. The line above the page is read out.
+        // With the role "application", screen readers pass the arrow keys on to the page, and read out the line above
+        // the image.
         role: "application",
         "aria-label": "Patches of the image: move between them with the arrow keys",
         "--rows": String(this.page.rows),
@@ -77,12 +78,12 @@ class PageMap {
     ].filter((part) => part !== null);
   }
 
-  // Returns the button that shows the similarities of token `i`, or what all tokens add.
+  // Returns the button that shows the similarities of token `i` or, if `i` is null, what all tokens add to the score.
   button(name, figure, i) {
     return h("button", { type: "button", onclick: () => this.choose(i) }, `${name} `, h("span", {}, figure));
   }
 
-  // Makes the table of similarities when a person opens it, because it has thousands of cells.
+  // Makes the table of similarities only when a person opens it, because it has thousands of cells.
   table() {
     const details = h("details", { class: "more" }, h("summary", {}, "Similarities as a table"));
     details.addEventListener("toggle", () => details.append(h("div", { class: "explanation" }, heatMap(this.explanation))), {
@@ -115,7 +116,7 @@ class PageMap {
     this.moveTo(row * columns + clamp((this.focused % columns) + step[1], columns));
   }
 
-  // Colours the patches by the similarities of token `i`, or by what they add to the score if it is null.
+  // Colours the patches by the similarities of token `i` or, if `i` is null, by what each patch adds to the score.
   choose(i) {
     this.token = i;
     const levels = i === null ? this.shares : this.patchRows[i].map((value) => levelOf(value, this.scale));
@@ -135,8 +136,8 @@ class PageMap {
     return `row ${Math.floor(idx / this.page.columns) + 1}, column ${(idx % this.page.columns) + 1}`;
   }
 
-  // Outlines a patch, and says how similar it is to the chosen token, or what it adds to the score. If `idx` is null, says
-  // how to read the map.
+  // Outlines the patch `idx`, and says how similar it is to the chosen token or, if none is chosen, what it adds to the
+  // score. If `idx` is null, says how to read the map.
   describe(idx) {
     this.patches[this.shown]?.classList.remove("on");
     this.patches[idx]?.classList.add("on");
@@ -161,8 +162,8 @@ class PageMap {
   }
 }
 
-// Returns the elements of the heat map. `explanation` is the answer of /v1/explain, `page` that of pageOf, and `name` the
-// document's title or id. `bitmap` is the page's image; it is drawn and then closed.
+// Returns the elements of the heat map. `explanation` is the answer of /v1/explain, `page` the result of pageOf, and
+// `name` the document's title or id. Draws the image `bitmap`, and then closes it.
 export function pageMap(explanation, page, bitmap, name) {
   return new PageMap(explanation, page, bitmap, name).build();
 }

@@ -1,5 +1,5 @@
-// Recorded questions: texts with the vectors that an encoder made of them before, for servers without an encoder. They
-// come from the server (http.console_questions) or from a file of the person's own.
+// Recorded questions: texts together with the vectors that an encoder made of them, for servers without an encoder.
+// They come from the server (http.console_questions) or from a file that a person chooses.
 import { get } from "./api.js";
 
 let questions = [];
@@ -21,7 +21,7 @@ export async function fetchQuestions() {
   questions = (await get("/console/questions.json")).questions;
 }
 
-// Replaces the questions by those of a file's text, JSON Lines. Throws an Error that names the line.
+// Replaces the recorded questions by those in `text`, which is JSON Lines. Throws an Error that names the wrong line.
 export function loadQuestions(text) {
   const loaded = [];
   text.split("\n").forEach((line, idx) => {

@@ -15,7 +15,7 @@ function firstText(payload, members) {
   return member === undefined ? null : { member, text: payload[member] };
 }
 
-// Returns the short members of a payload, without its title, its text, its id and members that are objects or lists.
+// Returns the short members of a payload, to show below the text. Leaves out its title, text and id, objects and lists.
 function otherFields(payload, taken) {
   const fields = [];
   for (const [name, value] of Object.entries(payload)) {
@@ -75,7 +75,8 @@ class Result {
     );
   }
 
-  // Every result has such a button. So the text for screen readers includes the document's name.
+  // Sets the text of the button "Why". Every result has this button, so a hidden part of the text tells screen readers
+  // the document's name.
   nameButton(open) {
     const rest = open ? ` why ${this.name} has rank ${this.rank}` : ` does ${this.name} have rank ${this.rank}`;
     this.button.replaceChildren(open ? "Hide" : "Why", h("span", { class: "visually-hidden" }, rest));
@@ -101,7 +102,7 @@ class Result {
     }
   }
 
-  // Returns the heat map: over the image if the document is a page with one, otherwise as a table.
+  // Returns the heat map: drawn over the image if the payload has a valid grid and image, otherwise as a table.
   async explained() {
     const page = pageOf(this.entry.document, this.explanation.similarities[0].length);
     const bitmap = page === null ? null : await decodeImage(page.image);
@@ -109,7 +110,8 @@ class Result {
   }
 }
 
-// `question` is {model, id_type, query, tokens}: what was asked, and the names of its tokens where they are known.
+// Returns the list items of the results. `question` is {model, id_type, query, tokens}: what was asked, and the names
+// of its tokens if they are known.
 export function resultItems(results, question) {
   const best = results.length > 0 ? results[0].relevance_score : 0;
   return results.map((entry, idx) => new Result(entry, idx + 1, best, question).build());

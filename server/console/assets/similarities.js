@@ -1,7 +1,7 @@
-// Functions that the heat maps of texts and of pages share. `rows` are similarities: one row per query token, and in it one
+// Functions that the heat maps of texts and of pages share. `rows` are similarities: one row per query token, with one
 // number per document vector.
 
-// Returns the scale of the colours, {low, high}: from the median to the largest similarity. Smaller similarities say little.
+// Returns the range of the colours, {low, high}: from the median to the largest similarity. Smaller ones get no colour.
 export function scaleOf(rows) {
   const sorted = rows.flat().sort((a, b) => a - b);
   const low = sorted[Math.floor(sorted.length / 2)];
@@ -22,8 +22,8 @@ export function bestOf(row) {
   return best;
 }
 
-// Returns what each column adds to the score, divided by the largest of these sums: 0 to 1. `best` has the best column of
-// each row.
+// Returns for each column (document vector) what it adds to the score, relative to the column that adds most: 0 to 1.
+// `best[i]` is the best column of row i.
 export function sharesOf(rows, best, num_columns) {
   const sums = new Array(num_columns).fill(0);
   best.forEach((j, i) => {
@@ -33,7 +33,7 @@ export function sharesOf(rows, best, num_columns) {
   return sums.map((value) => value / most);
 }
 
-// Returns the given names if there is one for each of `size` tokens, and otherwise numbers.
+// Returns the given names if there is exactly one for each of `size` tokens. Otherwise returns numbers as names.
 export function names(given, size, kind) {
   if (Array.isArray(given) && given.length === size) return given;
   return Array.from({ length: size }, (_, idx) => `${kind}${idx + 1}`);

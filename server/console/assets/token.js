@@ -10,12 +10,12 @@ export function token() {
   return sessionStorage.getItem(KEY) ?? "";
 }
 
-// Remembers that the server answered 401 to a call with this token ("" for a call without one).
+// Remembers that the server answered 401 to a call with this token. `value` is "" for a call without a token.
 export function refuseToken(value) {
   refused = value;
 }
 
-// Returns why the server answers 401: there is no token, or the one that is set is wrong.
+// Returns the reason why the server answers 401: there is no token, or the token is wrong.
 export function tokenTrouble() {
   return token() === "" ? "token needed" : "wrong token";
 }
@@ -26,8 +26,8 @@ function reasonText(is_needed) {
   return is_needed ? "This server asks for a token." : "No token is set.";
 }
 
-// Opens the dialog. `is_needed` is whether the server has refused a call. Resolves to true when the token was changed
-// or removed, and to false when the dialog was cancelled.
+// Opens the dialog in which a person enters the token. `is_needed` tells whether the server has refused a call.
+// Resolves to true when the token was changed or removed, and to false when the dialog was cancelled.
 export function askForToken(is_needed) {
   if (asking !== null) return asking;
   const dialog = byId("token-dialog");
