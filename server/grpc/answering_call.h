@@ -1,4 +1,4 @@
-// The reactor of a unary call that a service answers, with the steps that end every such call.
+// The gRPC reactor of a unary call that a service answers. It has the steps with which every such call ends.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace maxsim::rpc {
 
-// Create it with new. It deletes itself once gRPC has released the call, which may happen before Answer returns.
+// Create it with new. It deletes itself once gRPC has released the call. That may happen even before Answer returns.
 class AnsweringCall : public UnaryCall {
  public:
   AnsweringCall(service::CallTracker* tracker, AnswerBudget* answers, grpc::CallbackServerContext* context,
@@ -30,7 +30,7 @@ class AnsweringCall : public UnaryCall {
   // The service fills the record; Answer or OnDone writes it.
   service::CallRecord* record() { return &record_; }
 
-  // Becomes true when the call is cancelled: the client no longer waits for the answer.
+  // Becomes true when gRPC cancels the call: the client no longer waits for the answer.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
 
   void OnCancel() override { cancelled_->store(true, std::memory_order_relaxed); }
@@ -46,14 +46,13 @@ class AnsweringCall : public UnaryCall {
     const absl::Status status = Guarded([&] {
       if (!response.ok()) return response.status();
       *response_ = ToBuffer(*response);
-      // The answer counts towards the budget of unread answers until gRPC has released the call, and with it the
-      // answer.
+      // The answer counts as unread until gRPC has released the call, and with it the memory of the answer.
       account_.Add(response_->Length());
       return absl::OkStatus();
     });
     AddTrailers(status, *context_);
-    // If the answer is larger than kSentAtOnceBytes, only OnDone knows whether the client got it, and writes the
-    // record.
+    // Whether the client gets an answer of more than kSentAtOnceBytes is known only in OnDone, which then writes the
+    // record (metrics, log line).
     if (status.ok() && response_->Length() > kSentAtOnceBytes) {
       record_.EndTime();
     } else {
@@ -63,8 +62,8 @@ class AnsweringCall : public UnaryCall {
   }
 
  private:
-  // Returns OK unless gRPC ended the call before the client had the answer. In that case, returns the status that the
-  // client got instead.
+  // Returns OK if the client gets the answer. If gRPC ended the call before that, returns the status that the client
+  // got instead.
   absl::Status CheckClient() const {
     if (absl::Status ended = account_.ended(); !ended.ok()) return ended;
     if (!cancelled_->load(std::memory_order_relaxed)) return absl::OkStatus();

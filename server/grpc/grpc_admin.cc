@@ -22,8 +22,8 @@ namespace {
 using Clock = StopSignal::Clock;
 using service::Worker;
 
-// If a client's call is cancelled within this time before its deadline, the reason is taken to be the deadline: the
-// client's own clock says a little earlier than the server's that the deadline has passed.
+// A cancellation within this time before the call's deadline counts as DEADLINE_EXCEEDED: by the client's own clock the
+// deadline has passed a little earlier.
 constexpr std::chrono::milliseconds kDeadlineSlack{100};
 
 Clock::time_point SteadyDeadlineOf(const grpc::CallbackServerContext& context) {
@@ -55,7 +55,8 @@ class ChangeCall final : public UnaryCall {
   tracing::Span span_;
 };
 
-// Returns the name of a method's span. The name is a literal, so it is always valid.
+// Returns the name of a method's span as a string literal, because a span needs a name that lives as long as the
+// program.
 std::string_view SpanNameOf(std::string_view method) {
   static constexpr std::array<std::string_view, 10> kNames = {
       "maxsim.v1.Admin/ListCollections",    "maxsim.v1.Admin/LoadCollection",      "maxsim.v1.Admin/ReloadCollection",

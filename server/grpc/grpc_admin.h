@@ -1,7 +1,8 @@
 // The maxsim.v1.Admin service over gRPC's callback API. Changes of collections run on worker threads: changes of one
 // collection run one after another, changes of different collections in parallel. If the client gives up or its
-// deadline passes, a change ends soon and leaves everything as it was. Streams of ReadSnapshot run on threads of their
-// own, so that a bootstrap, which is a change, can read a snapshot of its own server.
+// deadline passes, a change ends soon and leaves everything as it was. Each stream of ReadSnapshot also runs on a
+// worker thread, but beside changes of the same collection: while a collection is bootstrapped, the server can still
+// send a snapshot of it.
 #pragma once
 
 #include <atomic>
@@ -18,8 +19,8 @@
 
 namespace maxsim::rpc {
 
-// Requests arrive as raw bytes (message_buffer.h), except those of ListCollections, which have no fields. The base is
-// Service, since in CallbackService all methods are typed.
+// Requests arrive as raw bytes (message_buffer.h), except those of ListCollections, which have no fields. The base
+// class is Admin::Service, because Admin::CallbackService has no raw methods.
 using RawChanges = v1::Admin::WithRawCallbackMethod_CreateCollection<
     v1::Admin::WithRawCallbackMethod_CompactCollection<v1::Admin::WithRawCallbackMethod_SnapshotCollection<
         v1::Admin::WithRawCallbackMethod_UnloadCollection<v1::Admin::Service>>>>;
@@ -31,7 +32,7 @@ using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<v1::Admin::WithRa
 
 class GrpcAdmin : public RawAdmin {
  public:
-  // All must outlive the gRPC server that this is registered with. If `tracer` is null, calls are not traced.
+  // All arguments must outlive the gRPC server that serves this. If `tracer` is null, calls are not traced.
   GrpcAdmin(service::CollectionApi* collections, const service::Authenticator* authenticator, service::Worker* worker,
             Metrics* metrics, service::CallTracker* calls, const tracing::Tracer* tracer)
       : collections_(collections),
@@ -41,13 +42,13 @@ class GrpcAdmin : public RawAdmin {
         calls_(calls),
         tracer_(tracer) {}
 
-  // Until this is called, changes of collections fail with UNAVAILABLE, so that no client can take the name of a
+  // Until this is called, changes of collections fail with UNAVAILABLE. Otherwise a client could take the name of a
   // configured collection before it is loaded.
   void AcceptChanges() { accepts_changes_ = true; }
   // Returns UNAVAILABLE until AcceptChanges is called.
   absl::Status CheckAccepted() const;
 
-  // Makes the streams of ReadSnapshot end soon with UNAVAILABLE, and later ones at once.
+  // Makes the streams of ReadSnapshot end with UNAVAILABLE: open ones soon, later ones at once.
   void DrainStreams() { streams_.Drain(); }
 
   grpc::ServerUnaryReactor* ListCollections(grpc::CallbackServerContext* context,
@@ -77,8 +78,8 @@ class GrpcAdmin : public RawAdmin {
   template <typename Request, typename Response>
   using Work = absl::AnyInvocable<absl::Status(const Request&, Response&, const service::ChangeContext&)>;
 
-  // Authenticates the call and parses its request, then runs `work` on the worker and answers with its status, or with
-  // UNAVAILABLE if the worker stops first.
+  // Authenticates the call, parses its request, and runs `work` on a worker thread. Answers with the status of `work`,
+  // or with UNAVAILABLE if the worker stops first.
   template <typename Request, typename Response>
   grpc::ServerUnaryReactor* RunOnWorker(grpc::CallbackServerContext* context, const char* method,
                                         service::Worker::Length length, const grpc::ByteBuffer& request,

@@ -31,8 +31,7 @@ grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, std::string_v
     deps_.documents->CountUnread(method, arrival, status);
     return AnswerNow(deps_.calls, status);
   }
-  // gRPC would keep the bytes until the call is answered. Free them now: this call owns them and has finished reading
-  // them.
+  // gRPC would keep the request's bytes until the call is answered. They have been parsed, so free them now.
   const_cast<grpc::ByteBuffer*>(request)->Clear();
   auto* call = new AnsweringCall(deps_.calls, deps_.answers, context, response);
   CallContext of_call{.method = method,
@@ -59,7 +58,7 @@ grpc::ServerUnaryReactor* GrpcDocuments::Upsert(grpc::CallbackServerContext* con
 
 grpc::ServerReadReactor<grpc::ByteBuffer>* GrpcDocuments::UpsertStream(grpc::CallbackServerContext* context,
                                                                        grpc::ByteBuffer* response) {
-  // Check the token again for each request, since a stream may stay open after its token is no longer valid.
+  // Check the token again for each request, because it may become invalid while the stream is open.
   const auto admit = [this, context] {
     const absl::Time arrival = MonotonicNow();
     absl::StatusOr<service::Caller> caller = Identify(*deps_.authenticator, *context, Scope::kWrite);

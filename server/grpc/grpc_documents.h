@@ -1,5 +1,4 @@
-// The maxsim.v1.Documents service over gRPC's callback API. This is only the transport: DocumentApi does everything
-// else.
+// The maxsim.v1.Documents service over gRPC's callback API: authentication and messages. The rest is in DocumentApi.
 #pragma once
 
 #include <string>
@@ -14,8 +13,8 @@
 
 namespace maxsim::rpc {
 
-// Requests arrive as raw bytes (message_buffer.h). The base is Service, since in CallbackService all methods are
-// typed.
+// Requests arrive as raw bytes (message_buffer.h). The base class is Documents::Service, because
+// Documents::CallbackService has no raw methods.
 using RawDocuments = v1::Documents::WithRawCallbackMethod_Upsert<v1::Documents::WithRawCallbackMethod_UpsertStream<
     v1::Documents::WithRawCallbackMethod_Delete<v1::Documents::WithRawCallbackMethod_Get<
         v1::Documents::WithRawCallbackMethod_Scroll<v1::Documents::WithRawCallbackMethod_Count<
@@ -35,7 +34,7 @@ class GrpcDocuments : public RawDocuments {
   };
   explicit GrpcDocuments(Dependencies dependencies) : deps_(std::move(dependencies)) {}
 
-  // Ends open streams with UNAVAILABLE once the writes that they handed over are done; new streams end at once.
+  // Ends open streams with UNAVAILABLE when the writes are done that they have handed over. Later streams end at once.
   void DrainStreams() { streams_.Drain(); }
 
   grpc::ServerUnaryReactor* Upsert(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
@@ -54,8 +53,8 @@ class GrpcDocuments : public RawDocuments {
                                    grpc::ByteBuffer* response) override;
 
  private:
-  // Authenticates the call and parses its request. Then calls `work(call, request, context)`, which must answer the
-  // call.
+  // Authenticates the call and parses its request. If both succeed, calls `work(call, request, context)`, which must
+  // answer the call. Otherwise answers with the error.
   template <typename Request, typename Work>
   grpc::ServerUnaryReactor* Begin(const char* method, std::string_view span_name, service::Scope scope,
                                   grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,

@@ -21,34 +21,34 @@
 namespace maxsim {
 namespace {
 
-// The minimum time between a client's pings on an idle connection. gRPC's default of five minutes is too long for
-// load balancers.
+// The minimum time that clients must wait between pings on an idle connection. gRPC's default of five minutes is too
+// long for load balancers.
 constexpr int kMinPingIntervalMs = 10'000;
 
 constexpr uint64_t kLeastMemoryBytes = uint64_t{512} << 20;
 
-// Converts a time to gRPC's int milliseconds. No configuration key allows a time that exceeds INT_MAX milliseconds.
+// Converts a time to gRPC's int milliseconds, rounded up. Configured times have limits, so the result never overflows.
 int ToMilliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(duration, absl::Milliseconds(1))));
 }
 
 void AddLimits(const config::Config& config, grpc::ServerBuilder& builder) {
-  // Limit the memory that gRPC takes for messages, because gRPC checks the length of a message only after it has
-  // received the whole message, even if the message announces a length that is too large.
+  // Limit the memory that gRPC takes for messages. gRPC checks the length of a message only after it has received the
+  // whole message, even if the length that the message announces is too large.
   grpc::ResourceQuota quota("maxsimd");
   quota.Resize(config.grpc.max_memory_bytes > 0 ? config.grpc.max_memory_bytes
                                                 : std::max(kLeastMemoryBytes, 4 * config.limits.max_request_bytes));
   builder.SetResourceQuota(quota);
   builder.SetMaxReceiveMessageSize(static_cast<int>(config.limits.max_request_bytes));
-  // A compressed message could expand to any size before its length is checked. So calls with compressed messages end
-  // with UNIMPLEMENTED.
+  // Refuse compressed messages: calls that send one end with UNIMPLEMENTED. A compressed message could expand to any
+  // size before its length is checked.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.grpc.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
-  // The gate (server/gate) accepts connections, and hands over a TLS connection to gRPC before the handshake. So gRPC
+  // The gate (server/gate), which accepts connections, hands a TLS connection to gRPC before the handshake. So gRPC
   // performs the handshake, and must limit its time.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, ToMilliseconds(config.grpc.first_call_timeout));
   if (config.grpc.max_connection_idle > absl::ZeroDuration()) {
@@ -169,8 +169,8 @@ void GrpcPort::HandOver(gate::OwnedFd fd, std::string_view bytes, bool tls) {
 
 void GrpcPort::CountRefusedCall(std::string_view path, const absl::Status& status) {
   if (dependencies_.metrics == nullptr) return;
-  // A client may send any path. Count the call only if the path is "/package.Service/Method" of a method of this
-  // server, because each name becomes a label of the metrics.
+  // A client may send any path. Use it as a metrics label only if it is "/package.Service/Method" of a method of this
+  // server.
   std::string name(path.substr(std::min<size_t>(path.size(), 1)));
   std::replace(name.begin(), name.end(), '/', '.');
   const google::protobuf::MethodDescriptor* const method =

@@ -1,5 +1,5 @@
-// The gRPC port: a gate that accepts connections and hands each to gRPC once that is safe (server/gate), credentials,
-// limits on connections and messages, and health.
+// The gRPC port: its gate, which accepts connections and hands each to gRPC once that is safe (server/gate), its
+// credentials, its limits on connections and messages, and its health service.
 #pragma once
 
 #include <memory>
@@ -33,10 +33,10 @@ class GrpcPort {
     std::vector<grpc::Service*> services;
   };
 
-  // Listens on config.grpc.address, with TLS if the certificates are enabled, and in plain text on
-  // config.grpc.unix_socket if there is one. Serves the services, and the standard health service with every name
-  // NOT_SERVING. Replaces a socket file on which no process listens, and removes its own socket file when the port is
-  // closed. Returns UNAVAILABLE with the system's reason if it cannot listen on the address or the socket.
+  // Listens on config.grpc.address, with TLS if certificates are configured, and in plain text on
+  // config.grpc.unix_socket if that is set. Serves the services, and the standard health service, which at first
+  // answers NOT_SERVING for every name. Replaces a socket file on which no process listens, and removes its own socket
+  // file when the port is closed. Returns UNAVAILABLE with the system's reason if it cannot listen.
   static absl::StatusOr<std::unique_ptr<GrpcPort>> Open(const config::Config& config, Dependencies dependencies);
 
   // Shuts down at once if Shutdown was not called.
@@ -47,16 +47,15 @@ class GrpcPort {
   // Sets the health of the whole server and of each service that is enabled.
   void SetHealth(bool serving);
 
-  // Checks whether a client could be served now: whether the port accepts a connection, and answers a call of the
-  // health service, each within `limit`. Returns UNAVAILABLE with the reason if not. Must not be called by two threads
-  // at the same time.
+  // Returns OK if a client could be served now: the port accepts a connection, and then answers a call of the health
+  // service, each within `limit`. Otherwise returns UNAVAILABLE with the reason. Only one thread at a time may call it.
   absl::Status Probe(absl::Duration limit);
 
   // Blocks until Shutdown.
   void Wait() { server_->Wait(); }
 
-  // Stops accepting connections and sends GOAWAY to clients. After `grace`, cuts off the calls that are still in
-  // progress. Idempotent.
+  // Stops accepting connections and sends GOAWAY to clients. Calls that are still in progress after `grace` are cut
+  // off. Idempotent.
   void Shutdown(absl::Duration grace);
 
  private:

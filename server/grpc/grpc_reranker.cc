@@ -32,8 +32,7 @@ absl::StatusOr<service::Caller> GrpcReranker::Receive(const char* method, absl::
     deps_.rerank->CountUnread(method, arrival, status);
     return status;
   }
-  // gRPC would keep the bytes until the call is answered. Free them now: this call owns them and has finished reading
-  // them.
+  // gRPC would keep the request's bytes until the call is answered. They have been parsed, so free them now.
   const_cast<grpc::ByteBuffer&>(request).Clear();
   return caller;
 }
@@ -62,7 +61,7 @@ grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* cont
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcReranker::RerankStream(
     grpc::CallbackServerContext* context) {
-  // Check the token again for each request, since a stream may stay open after its token is no longer valid.
+  // Check the token again for each request, because it may become invalid while the stream is open.
   const auto admit = [this, context] {
     const absl::Time arrival = MonotonicNow();
     absl::StatusOr<service::Caller> caller = Identify(*deps_.authenticator, *context, service::Scope::kSearch);

@@ -1,5 +1,5 @@
-// The maxsim.v1.Reranker service over gRPC's callback API. This is only the transport: RerankApi and ExplainApi do
-// everything else.
+// The maxsim.v1.Reranker service over gRPC's callback API: authentication and messages. The rest is in RerankApi and
+// ExplainApi.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace maxsim::rpc {
 
-// Requests arrive as raw bytes (message_buffer.h), except that of GetInfo, which has no fields. The base is Service,
-// since in CallbackService all methods are typed.
+// Requests arrive as raw bytes (message_buffer.h), except that of GetInfo, which has no fields. The base class is
+// Reranker::Service, because Reranker::CallbackService has no raw methods.
 using RawReranker = v1::Reranker::WithRawCallbackMethod_Rerank<v1::Reranker::WithRawCallbackMethod_RerankStream<
     v1::Reranker::WithRawCallbackMethod_Explain<v1::Reranker::WithCallbackMethod_GetInfo<v1::Reranker::Service>>>>;
 
@@ -41,10 +41,11 @@ class GrpcReranker : public RawReranker {
   explicit GrpcReranker(const Dependencies& dependencies)
       : deps_(dependencies), answers_(dependencies.max_unread_answer_bytes, dependencies.metrics) {}
 
-  // Ends open streams with UNAVAILABLE once the requests that they accepted are answered; new ones end at once.
+  // Ends open streams with UNAVAILABLE when the requests are answered that they have accepted. Later streams end at
+  // once.
   void DrainStreams() { streams_.Drain(); }
 
-  // Returns the budget of unread answers. The answers of other services count towards it too.
+  // Returns the budget that limits the memory of unread answers. Other services count their answers in it, too.
   AnswerBudget* answers() { return &answers_; }
 
   grpc::ServerUnaryReactor* Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
@@ -57,8 +58,8 @@ class GrpcReranker : public RawReranker {
                                     v1::GetInfoResponse* response) override;
 
  private:
-  // Identifies the caller of a unary call, and parses its request. If it refuses the call, it counts that and returns
-  // why.
+  // Identifies the caller of a unary call, and parses its request into `message`. If either fails, counts the call in
+  // the metrics and returns the error.
   absl::StatusOr<service::Caller> Receive(const char* method, absl::Time arrival,
                                           const grpc::CallbackServerContext& context, const grpc::ByteBuffer& request,
                                           v1::RerankRequest& parsed);

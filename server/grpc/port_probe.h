@@ -1,4 +1,5 @@
-// Checks regularly whether the gRPC port answers, so that readiness reflects what a client would find.
+// Checks regularly whether the gRPC port answers, so that the server reports itself ready only if clients can be
+// served.
 #pragma once
 
 #include <functional>
@@ -13,8 +14,8 @@ namespace maxsim {
 // The class is thread-safe.
 class PortProbe {
  public:
-  // The port counts as not answering after this many failed probes in a row. A single failure may only mean that the
-  // machine was busy for a moment.
+  // After this number of failed probes in a row, the port counts as not answering. A single failure may only mean that
+  // the machine was busy for a moment.
   static constexpr int kFailures = 2;
 
   // Starts a thread that calls `probe` until the object is destroyed, and waits `interval` after each call. When the

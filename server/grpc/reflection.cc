@@ -18,8 +18,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::vector<std::string> WithPublicServices(std::vector<std::string> services) {
-  // gRPC's health service has no descriptor of its own, so ours is used. The linker would leave it out if nothing
-  // referred to it.
+  // Reflection describes gRPC's health service by the descriptor that this program links. The linker would leave that
+  // out if nothing referred to it.
   google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckRequest>();
   services.emplace_back(grpc::health::v1::Health::service_full_name());
   services.emplace_back(grpc::reflection::v1::ServerReflection::service_full_name());
@@ -29,10 +29,10 @@ std::vector<std::string> WithPublicServices(std::vector<std::string> services) {
 
 }  // namespace
 
-// A stream reads a request, then answers it, then writes the answer, so at most one of its operations is in progress
-// in gRPC. End is called on other threads. Operations of gRPC are started without holding the mutex, because they may
-// call back on the same thread. While an operation is being started, `starting_` keeps other threads from calling
-// Finish, after which gRPC may delete the call.
+// A stream reads a request, then makes the answer, then writes it. So at most one gRPC operation is in progress. End is
+// called on other threads. Operations are started without holding the mutex, because gRPC may call back on the same
+// thread. While an operation is being started, `starting_` keeps other threads from calling Finish, after which gRPC
+// may delete the call.
 class ReflectionStream : public Reflection::Reactor, public std::enable_shared_from_this<ReflectionStream> {
  public:
   ReflectionStream(grpc::CallbackServerContext* context, Reflection* reflection)
@@ -88,8 +88,8 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
     return last_request_ < time;
   }
 
-  // Ends the stream with `status`, unless its status has been decided already. If an answer is being written, cancels
-  // the call, since the client may never read the answer.
+  // Ends the stream with `status`, unless its end was decided before. If an answer is being written, cancels the call,
+  // because the client may never read that answer.
   void End(const grpc::Status& status) {
     bool is_writing = false;
     {
@@ -106,10 +106,10 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
  private:
   enum class Operation { kRead, kWrite };
 
-  // Check the token for each request, since a stream may stay open after its token is no longer valid.
+  // Check the token for each request, because it may become invalid while the stream is open.
   absl::Status Admit() const { return Authenticate(*reflection_->authenticator_, *context_, service::Scope::kSearch); }
 
-  // Starts the next operation. If the end of the stream was decided in the meantime, ends the stream instead.
+  // Starts the operation. If the stream's end has been decided in the meantime, ends the stream instead.
   void Proceed(Operation operation) {
     bool goes_on = false;
     {
@@ -137,8 +137,8 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
     Started();
   }
 
-  // Undoes ++starting_. Finishes the call if its end is decided, nothing is being written and no thread is starting
-  // an operation.
+  // Ends the period that ++starting_ began. Finishes the call if its end is decided, no answer is being written and no
+  // other thread is starting an operation.
   void Started() {
     grpc::Status status;
     {

@@ -1,5 +1,5 @@
-// The services grpc.reflection.v1 and v1alpha, which tell tools such as grpcurl which services the server has. They
-// need no threads, whereas gRPC's own plugin keeps a thread for each open stream, without a limit.
+// The services grpc.reflection.v1 and v1alpha, which tell tools such as grpcurl which services the server has. They use
+// the callback API and need no thread. gRPC's own plugin keeps a thread for each open stream, without a limit.
 #pragma once
 
 #include <chrono>
@@ -31,19 +31,19 @@ struct ReflectionLimits {
   std::chrono::steady_clock::duration max_idle = std::chrono::seconds(60);  // without a request; then UNAVAILABLE
 };
 
-// A stream handles one request at a time: the next is read once the answer is written. Thread-safe.
+// A stream handles one request at a time: it reads the next one when the answer is written. Thread-safe.
 class Reflection {
  public:
   using Limits = ReflectionLimits;
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
   // Describes `services` (full names), the health service and the reflection services. Each stream, and each request in
-  // it, needs a token for kSearch. All arguments must outlive the gRPC server that services() are registered with.
-  // `calls` counts each open stream as a call in progress.
+  // a stream, needs a token that may search. All arguments must outlive the gRPC server that services() are registered
+  // with. `calls` counts each open stream as a call in progress.
   Reflection(std::vector<std::string> services, const service::Authenticator* authenticator,
              service::CallTracker* calls, Limits limits = {});
 
-  // Returns the services to register with the gRPC server. This object must outlive that server.
+  // Returns the services to register with the gRPC server. This object must outlive the gRPC server.
   std::vector<grpc::Service*> services() { return {&v1_, &v1alpha_}; }
 
   // Ends the streams that have been idle for max_idle. Call it regularly.
@@ -55,7 +55,7 @@ class Reflection {
  private:
   friend class ReflectionStream;
 
-  // The service for one version of the reflection API, v1 or v1alpha. Both versions have the same messages, under
+  // The service for one version of the reflection API, v1 or v1alpha. Both versions have the same messages under
   // different names.
   template <typename RawService>
   class Version : public RawService {

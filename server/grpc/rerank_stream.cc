@@ -26,11 +26,11 @@ constexpr char kSpan[] = "maxsim.v1.Reranker/RerankStream";
 
 }  // namespace
 
-// Two threads may run in this object: one of gRPC's (reads, writes, cancellation) and one of the scheduler's
-// (answers). `self_` keeps the object alive until gRPC no longer uses it. A request in flight may keep it alive for
-// longer. gRPC's operations are started without holding the mutex, because StartRead, StartWrite and Finish may call
-// back on the same thread. The thread that set an operation's flag (reading_, writing_, finished_) under the mutex
-// starts the operation, so no operation is started twice.
+// Two threads may run in this object: one of gRPC's (reads, writes, cancellation) and one of the scheduler's (answers).
+// `self_` keeps the object alive until gRPC no longer uses it; a request in flight may keep it alive for longer. gRPC's
+// operations are started without holding the mutex, because StartRead, StartWrite and Finish may call back on the same
+// thread. The thread that has set an operation's flag (reading_, writing_, finished_) under the mutex starts the
+// operation, so no operation is started twice.
 class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                          public DrainableStream,
                          public std::enable_shared_from_this<RerankStreamCall> {
@@ -119,7 +119,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   void OnDone() override {
     registry_->Remove(self_);
-    // End the call and its account here and not in the destructor, because a request in flight may keep the object.
+    // End the call and its account here, because a request in flight may keep the object alive and delay the
+    // destructor.
     call_.End();
     account_.Close();
     const std::shared_ptr<RerankStreamCall> last = std::move(self_);
@@ -128,15 +129,16 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
  private:
   struct WaitingAnswer {
     grpc::ByteBuffer message;
-    // The record is written when it is known whether the client got the answer. Null if written, or if there is none.
+    // The record (metrics, log line) of the request, written when it is known whether the client got the answer. Null
+    // if it has been written, or if there is none.
     std::unique_ptr<service::CallRecord> record;
   };
-  // A list, because splitting a list allocates nothing, and because an answer that gRPC is reading must stay at its
-  // address.
+  // A list, because splitting a list allocates nothing, and because gRPC reads an answer at an address that must not
+  // change.
   using Answers = std::list<WaitingAnswer>;
 
-  // A request that was read and has no answer yet. If the request is lost because memory ran out, this counts it and
-  // ends the stream.
+  // A request that was read and has no answer yet. If the request is lost because memory ran out, the destructor counts
+  // it and ends the stream.
   class Unanswered {
    public:
     Unanswered(std::shared_ptr<RerankStreamCall> stream, absl::Time arrival)
@@ -157,8 +159,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   enum class End { kNo, kOk, kRefused, kDrained, kCancelled };
 
-  // Returns whether a request that was read is still answered. A request that was read before the stream finished is
-  // answered, even if the stream was told to end while it was read.
+  // Counts a request that was read, and returns true if it must be answered. This is so unless the stream has finished,
+  // even if the stream was told to end while the request was read.
   bool Accept() {
     MutexLock lock(&mutex_);
     if (finished_) return false;
@@ -166,8 +168,9 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     return true;
   }
 
-  // Ends the writing of answers, because the client reads no more of them or memory ran out. Moves the unsent answers
-  // to `dropped`, which must be empty. The answer that is being written stays until gRPC has finished with it.
+  // Stops the writing of answers, because the client reads no more of them or memory ran out. Moves the unsent answers
+  // to `dropped`, which must be empty. An answer that is being written stays in answers_ until gRPC has finished with
+  // it.
   void Break(Answers& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     broken_ = true;
     dropped.splice(dropped.end(), answers_, writing_ ? std::next(answers_.begin()) : answers_.begin(), answers_.end());
@@ -181,8 +184,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     return absl::CancelledError("the client cancelled the call");
   }
 
-  // Writes the records of answers. `is_sent` says whether the client got these answers. Runs on threads of gRPC and
-  // of the scheduler, so it must not throw.
+  // Writes the records (metrics, log lines) of answers. `is_sent` says whether the client got them. Runs on threads of
+  // gRPC and of the scheduler, so it must not throw.
   void WriteRecords(const Answers& answers, bool is_sent) const {
     const absl::Status status = is_sent ? absl::OkStatus() : Guarded([&] { return WhyEnded(); });
     for (const WaitingAnswer& answer : answers) {
@@ -190,8 +193,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     }
   }
 
-  // Handles the request that was read. If memory runs out, cancels the stream, because there is no memory for an
-  // error either.
+  // Handles the request that was read. If memory runs out, cancels the stream, because there is no memory for an error
+  // message.
   void TakeRequest(absl::Time arrival, const service::Caller& caller) {
     try {
       ParseAndRerank(arrival, caller);
@@ -243,14 +246,14 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     }
   }
 
-  // `record` may be null. It is written exactly once, even if this throws std::bad_alloc.
+  // Queues an answer for writing. `record` may be null. It is written exactly once, even if this throws std::bad_alloc.
   void Answer(const grpc::ByteBuffer& message, std::unique_ptr<service::CallRecord> record) {
     const uint64_t bytes = message.Length();
     Answers answer;
     try {
       answer.push_back({message, nullptr});
-      // Add the answer to the budget before it can be written, because its bytes are removed from the budget after
-      // that. Do not hold the mutex, because the budget may cancel this call.
+      // Add the answer to the budget before it can be written, because OnWriteDone removes it again. Do not hold the
+      // mutex, because the budget may cancel this call.
       account_.Add(bytes);
     } catch (const std::bad_alloc&) {
       if (record != nullptr) record->Write(NoMemory());
@@ -260,7 +263,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     {
       MutexLock lock(&mutex_);
       if (!finished_ && !broken_) {
-        // Write the record before the answer is sent, because a client that has its answer may then look at the
+        // Write the record before a small answer is sent, because a client that has its answer may then look at the
         // metrics.
         if (answers_.empty() && bytes <= kSentAtOnceBytes) WriteRecords(answer, /*is_sent=*/true);
         answers_.splice(answers_.end(), answer);
@@ -280,7 +283,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Abandon();
   }
 
-  // Called when memory ran out and an answer is lost. Ends the stream, so that the client does not wait for the answer.
+  // Ends the stream after an answer was lost because memory ran out. Otherwise the client would wait for that answer.
   void Abandon() {
     Answers dropped;
     {
@@ -292,7 +295,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Proceed();
   }
 
-  // Starts every operation that can be started now: a write, a read, or the end of the stream.
+  // Starts every gRPC operation that can be started now: a write, a read, or the end of the stream.
   void Proceed() {
     bool read = false;
     const grpc::ByteBuffer* write = nullptr;
@@ -329,7 +332,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   }
 
   // Returns whether, and how, the stream ends now. It must not end while another thread is starting an operation,
-  // because gRPC may delete the call after Finish. That other thread calls this function when it has started its
+  // because gRPC may delete the call after Finish. That other thread calls DecideEnd again when it has started its
   // operation.
   End DecideEnd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_ || starting_ > 0 || writing_) return End::kNo;

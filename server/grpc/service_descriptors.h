@@ -1,4 +1,4 @@
-// Answers reflection requests: the names of the services, and the descriptors of the files that define
+// Answers reflection requests from an index: the names of the services, and the descriptors of the files that define
 // them.
 #pragma once
 
@@ -13,17 +13,16 @@
 
 namespace maxsim::rpc {
 
-// The index is built once and read without a lock. Requests never reach protobuf's own pool of descriptors, because the
-// pool remembers every name that it did not find, so that a client could fill the memory with made-up names. Immutable
-// and thread-safe.
+// The index is built once and read without a lock. Requests never reach protobuf's own pool of descriptors: the pool
+// remembers every name that it did not find, so a client could fill the memory with made-up names. Immutable and
+// thread-safe.
 class ServiceDescriptors {
  public:
-  // `services` are full names ("maxsim.v1.Reranker"). Clients can request the files of the services whose generated
-  // code is linked, and all files that these import, but no other files. Services without generated code are only
-  // listed.
+  // `services` are full names ("maxsim.v1.Reranker"). Clients can request the files that define these services, and all
+  // files that those import, but no other files. A service without generated code in this program is only listed.
   explicit ServiceDescriptors(std::vector<std::string> services);
 
-  // Returns an answer of bounded size: a file with all that it imports, a list of names, or an error_response
+  // Returns an answer of limited size: a file with all that it imports, a list of names, or an error_response
   // (NOT_FOUND for an unknown name, INVALID_ARGUMENT for a request that asks for nothing).
   grpc::reflection::v1::ServerReflectionResponse Answer(
       const grpc::reflection::v1::ServerReflectionRequest& request) const;

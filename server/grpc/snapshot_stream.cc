@@ -19,11 +19,11 @@
 namespace maxsim::rpc {
 namespace {
 
-// A client that has not taken a message after this time loses its place. It is long, because a client that reads
-// several snapshots first waits until all of their servers have made theirs.
+// A client that takes no message for this time loses the stream. The time is long, because a client that reads
+// snapshots of several servers first waits until all of them have made theirs.
 constexpr absl::Duration kMaxWriteTime = absl::Minutes(5);
 
-// After the stream was told to end, the message that is being written has this time before the call is cut off.
+// When the stream has been told to end, the message that is being written has this time. Then the call is cut off.
 constexpr absl::Duration kLastWriteTime = absl::Seconds(1);
 
 constexpr std::chrono::milliseconds kStopPoll{50};
@@ -43,8 +43,8 @@ class RefusedStream final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
 }  // namespace
 
-// Two threads run in this object: the worker's, which makes and passes the messages, and gRPC's. `self_` keeps the
-// object alive until gRPC no longer uses it; the worker's task holds a reference, too.
+// Two threads run in this object: one of the worker's, which makes and passes the messages, and one of gRPC's. `self_`
+// keeps the object alive until gRPC no longer uses it; the worker's task holds a reference, too.
 class SnapshotStreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                            public DrainableStream,
                            public std::enable_shared_from_this<SnapshotStreamCall> {
@@ -56,8 +56,8 @@ class SnapshotStreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void Start(WriteStream write, StreamEnd end) {
     self_ = shared_from_this();
     if (registry_->Add(self_)) Drain();
-    // The worker runs tasks with the same key one after another. Streams of one collection may run at the same time, so
-    // each stream's task has another key.
+    // Each stream's task has a key of its own. The worker runs tasks of one key one after another, but streams of one
+    // collection may run at the same time.
     static std::atomic<uint64_t> num_started{0};
     worker_->Post(absl::StrCat(num_started.fetch_add(1)), service::Worker::Length::kLong, stop_,
                   [call = self_, write = std::move(write), end = std::move(end)](const absl::Status& turn) {

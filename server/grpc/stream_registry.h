@@ -13,15 +13,15 @@ class DrainableStream {
  public:
   virtual ~DrainableStream() = default;
 
-  // Makes the stream take no more requests, and end with UNAVAILABLE once the requests that it took are answered. May
-  // be called from any thread.
+  // Makes the stream take no more requests, and end with UNAVAILABLE when the requests that it has taken are answered.
+  // May be called on any thread.
   virtual void Drain() = 0;
 };
 
 // The class is thread-safe.
 class StreamRegistry {
  public:
-  // Adds a stream. Returns true if the registry is draining: the stream must then end at once.
+  // Adds a stream. Returns true if Drain has been called: the stream must then end at once.
   bool Add(const std::shared_ptr<DrainableStream>& stream);
   void Remove(const std::shared_ptr<DrainableStream>& stream);
   // Tells every open stream to end. Add tells later ones.

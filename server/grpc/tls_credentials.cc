@@ -9,9 +9,9 @@
 namespace maxsim {
 namespace {
 
-// Uses gRPC's C interface, which can replace certificates and keeps the old ones if the new ones are invalid. The C++
-// interface can replace them only with an experimental class. That class polls the files, and drops the old
-// certificates before it has checked the new ones.
+// Uses gRPC's C interface, which can replace certificates, and keeps the old ones if the new ones are invalid. The C++
+// interface can replace them only with an experimental class, which polls the files, and drops the old certificates
+// before it has checked the new ones.
 class ReloadableCredentials final : public grpc::ServerCredentials {
  public:
   ReloadableCredentials(grpc_ssl_client_certificate_request_type request,
@@ -20,7 +20,7 @@ class ReloadableCredentials final : public grpc::ServerCredentials {
             grpc_ssl_server_credentials_create_options_using_config_fetcher(request, fetch, user_data))) {}
   ~ReloadableCredentials() override { grpc_server_credentials_release(credentials_); }
 
-  // The services check tokens themselves, so a call of this function is a programmer's error.
+  // The services check tokens themselves, so nothing may call this function.
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override { std::abort(); }
 
  private:
@@ -47,8 +47,8 @@ grpc_ssl_certificate_config_reload_status TlsCredentials::Fetch(void* self,
   if (current == credentials.fetched_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
   const TlsPem& pem = current->pem;
   const grpc_ssl_pem_key_cert_pair pair = {pem.private_key.c_str(), pem.cert_chain.c_str()};
-  // Despite its documentation, gRPC 1.51 requires certificates of authorities here, but uses them only if clients
-  // must show certificates. If clients need not, pass any certificate that can be parsed.
+  // gRPC 1.51 requires certificates of authorities even if clients need not show certificates, although its
+  // documentation does not say so. It does not use them then. So pass any certificate that can be parsed.
   const std::string& authorities = pem.client_ca.empty() ? pem.cert_chain : pem.client_ca;
   // gRPC copies its arguments.
   *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);

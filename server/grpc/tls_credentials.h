@@ -1,4 +1,4 @@
-// Makes the credentials of a gRPC port, whose certificates can be replaced while the port serves.
+// Makes the credentials of the gRPC port. Their certificates can be replaced while the port serves.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ class TlsCredentials {
   TlsCredentials(const TlsCredentials&) = delete;
   TlsCredentials& operator=(const TlsCredentials&) = delete;
 
-  // Returns credentials for one listening port of one server, which this object must outlive. The certificates must
-  // have been loaded. If the server asks for client certificates, clients must show one.
+  // Returns credentials for one listening port of one server. This object must outlive that server. The certificates
+  // must have been loaded. If tls.client_ca is set, clients must show a certificate.
   std::shared_ptr<grpc::ServerCredentials> Make();
 
  private:

@@ -24,14 +24,14 @@
 namespace maxsim::rpc {
 namespace {
 
-// If a collection has no room for a request, the request is offered again for up to kMaxWait. The two other values
-// bound the time between two offers.
+// If a collection has no room for a request, the request is offered again for up to kMaxWait. The time between two
+// offers is kShortestWait to kLongestWait.
 constexpr absl::Duration kMaxWait = absl::Seconds(60);
 constexpr absl::Duration kShortestWait = absl::Milliseconds(10);
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
-// Puts the request's number in the stream before the error's field. If the error has no field, puts the number before
-// its message.
+// Puts the request's number in the stream before the name of the error's field, as in "requests[3].documents". If the
+// error has no field, puts the number before its message.
 absl::Status InRequest(uint64_t number, const absl::Status& status) {
   const std::string request = Cat("requests[", number, "]");
   const std::string field = client::FieldOf(status);
@@ -42,9 +42,9 @@ absl::Status InRequest(uint64_t number, const absl::Status& status) {
 }  // namespace
 
 // Three threads may run in this object: one of gRPC's (reads, cancellation), one of the collection's or of the
-// encoder's (acknowledgements), and the alarm's. `self_` keeps the object alive until gRPC no longer uses it. A
-// request in flight may keep it alive for longer. gRPC's operations are started without holding the mutex, as in
-// RerankStreamCall. The thread that set an operation's flag (reading_, finished_) under the mutex starts the
+// encoder's (acknowledgements), and the alarm's. `self_` keeps the object alive until gRPC no longer uses it; a request
+// in flight may keep it alive for longer. gRPC's operations are started without holding the mutex, as in
+// RerankStreamCall. The thread that has set an operation's flag (reading_, finished_) under the mutex starts the
 // operation, so no operation is started twice.
 class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
                          public DrainableStream,
@@ -109,7 +109,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 
   void OnDone() override {
     registry_->Remove(self_);
-    // End the call here and not in the destructor, because a request in flight may keep the object.
+    // End the call here, because a request in flight may keep the object alive and delay the destructor.
     call_.End();
     const std::shared_ptr<UpsertStreamCall> last = std::move(self_);
   }
@@ -174,8 +174,9 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
         });
   }
 
-  // Called when the request in message_ was handed over, acknowledged or refused. Only the first call for an attempt
-  // has an effect and returns true: at a later call, message_ may already hold the next request.
+  // Ends the handling of the request in message_, which was handed over, acknowledged or refused. Returns true at the
+  // first call for an attempt. Later calls return false and do nothing, because message_ may already hold the next
+  // request.
   bool EndHandling(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (std::exchange(attempt.is_over, true)) return false;
     handling_ = false;
@@ -216,9 +217,9 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     Proceed();
   }
 
-  // If the collection has no room for the request now, arranges to offer it again later. Returns false if the request
-  // must be refused. May only be called for a request that was not handed over: otherwise later requests may already
-  // have been handed over, and the order would be lost.
+  // If `status` says that the collection has no room now, arranges to offer the request again later, and returns true.
+  // Returns false if the request must be refused. Never repeats a request that was handed over: later requests may have
+  // been handed over after it, and the order would be lost.
   bool WaitForRoom(Attempt& attempt, const absl::Status& status) {
     const std::optional<absl::Duration> delay = client::RetryAfter(status);
     if (!absl::IsResourceExhausted(status) || !delay.has_value()) return false;
@@ -231,8 +232,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       if (!waiting_since_.has_value()) waiting_since_ = now;
       --in_flight_;
     }
-    // An alarm that has fired must not be set again within its own callback, so each wait makes a new alarm. An alarm
-    // keeps this call alive for as long as it exists, so this call must not keep an alarm that has fired.
+    // Each wait makes a new alarm, because an alarm must not be set again within its own callback. Do not keep an alarm
+    // that has fired in alarm_: it would keep this call alive.
     const auto alarm = std::make_shared<grpc::Alarm>();
     const auto has_fired = std::make_shared<bool>(false);
     alarm->Set(FromNow(std::clamp(*delay, kShortestWait, kLongestWait)),
@@ -241,12 +242,12 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       MutexLock lock(&mutex_);
       if (!*has_fired) alarm_ = alarm;
     }
-    // If the stream was ended before alarm_ was set, StopWaiting found no alarm to cancel. Cancel it here.
+    // If the stream was ended before alarm_ was set, StopWaiting found no alarm to cancel. So cancel it here.
     if (IsEnding()) alarm->Cancel();
     return true;
   }
 
-  // If a request waits for room, ends the wait and drops the request. The caller must first have ended the stream
+  // If a request waits for room, ends the wait, and the request is dropped. Call it after the stream has been ended
   // (GoesOn returns false).
   void StopWaiting() {
     std::shared_ptr<grpc::Alarm> alarm;
@@ -262,8 +263,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     return !GoesOn();
   }
 
-  // Returns whether the stream still takes requests. After a request has failed, no later one is offered. So the
-  // request that the stream's error names is the first that may be missing.
+  // Returns whether the stream still takes requests. It takes none after a request has failed. So all requests before
+  // the one that the stream's error names have been written.
   bool GoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !draining_ && !*cancelled_ && failure_.ok(); }
 
   // `has_fired` is guarded by mutex_.
@@ -281,7 +282,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     Proceed();
   }
 
-  // Starts every operation that can be started now: a read, or the end of the stream.
+  // Starts every gRPC operation that can be started now: a read, or the end of the stream.
   void Proceed() {
     bool read = false;
     {
@@ -324,7 +325,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   }
 
   // Returns whether, and how, the stream ends now. It must not end while another thread is starting an operation,
-  // because gRPC may delete the call after Finish. That other thread calls this function when it has started its
+  // because gRPC may delete the call after Finish. That other thread calls DecideEnd again when it has started its
   // operation.
   End DecideEnd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_ || starting_ > 0 || handling_ || in_flight_ > 0) return End::kNo;

@@ -30,8 +30,8 @@ void AnswerBudget::CloseAccount(Account& account) {
 AnswerBudget::Account& AnswerBudget::LargestAccount() const {
   std::map<uint64_t, uint64_t> by_peer;
   for (Account* account : accounts_) {
-    // Count answers per address and not per client name, because a client could choose a new name for each call. Ask
-    // for the address only now: gRPC writes it as a text each time, and most calls end while there is room.
+    // Add up by address and not by client name, because a client could choose a new name for each call. Ask for the
+    // address only here, when the budget is used up: gRPC builds a string each time.
     if (!account->peer_.has_value()) account->peer_ = service::ClientOf("", account->context_->peer());
     by_peer[*account->peer_] += account->bytes_;
   }
@@ -56,7 +56,7 @@ void AnswerBudget::Account::Add(uint64_t bytes) {
     budget_->bytes_ += bytes;
     while (budget_->max_bytes_ != 0 && budget_->bytes_ > budget_->max_bytes_) {
       Account& largest = budget_->LargestAccount();
-      // Once the mutex is released, the account's call may end at any moment. So take a reference to it now.
+      // When the mutex is released, this call may end and be destroyed at any moment. So take a reference to it first.
       grpc_call* const call = largest.context_->c_call();
       ended.emplace_back(call, largest.bytes_);
       grpc_call_ref(call);

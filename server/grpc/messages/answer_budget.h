@@ -1,5 +1,5 @@
 // Limits the memory of answers that clients have not read yet. HTTP/2 lets a client read slowly, and an unread answer
-// takes server memory. A unary call has one answer, a stream may have many.
+// stays in the server's memory. A unary call has one answer, a stream may have many.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace maxsim::rpc {
 
-// HTTP/2 lets a server send this much of an answer before the client has read any of it (RFC 9113, 6.9.2).
+// HTTP/2 lets a server send this number of bytes of an answer before the client has read any (RFC 9113, 6.9.2).
 inline constexpr uint64_t kSentAtOnceBytes = 65535;
 
 // Thread-safe. Must outlive its accounts.
@@ -36,35 +36,35 @@ class AnswerBudget {
     Account(const Account&) = delete;
     Account& operator=(const Account&) = delete;
 
-    // Counts an answer of `bytes` that is ready. While all answers together exceed the bound, takes the address that
-    // holds the most, and ends its largest call with RESOURCE_EXHAUSTED. That call may be this one. OnCancel of an
-    // ended call may run on this thread before Add returns, so the caller must hold no lock that OnCancel takes.
+    // Counts an answer of `bytes` that is ready to send. While the unread answers of all calls exceed the limit, finds
+    // the client address that holds most, and ends its largest call with RESOURCE_EXHAUSTED. That may be this call.
+    // gRPC may call OnCancel of the ended call on this thread before Add returns, so the caller must hold no lock that
+    // OnCancel takes.
     void Add(uint64_t bytes);
     // Counts `bytes` of the answers as read.
     void Remove(uint64_t bytes);
     // Returns the error with which the budget ended the call, else OK.
     absl::Status ended() const;
-    // Stops counting the call's answers: they have been read, or never will be. Idempotent; later calls of Add have no
-    // effect. Must be called in OnDone at the latest.
+    // Stops counting the call's answers, because they have been read or never will be. Idempotent. Later calls of Add
+    // have no effect. Must be called in OnDone at the latest.
     void Close();
 
    private:
     friend class AnswerBudget;
     AnswerBudget* const budget_;
     grpc::CallbackServerContext* const context_;
-    // The budget's mutex_ guards the members below. They have no annotation, because clang's analysis cannot tell
-    // that every account's budget_ is the same one.
+    // The budget's mutex_ guards the members below. They have no annotation, because Clang's analysis cannot tell that
+    // all accounts have the same budget_.
     uint64_t bytes_ = 0;
     std::optional<uint64_t> peer_;  // the client's address, once it was needed
     size_t idx_ = kNotListed;       // in accounts_
     bool closed_ = false;           // by Close, or because the budget ended the call
-    // The bytes that the call held when the budget ended it; 0 if the budget did not end it. It is written under
-    // mutex_, but read without it: each call reads it, and would wait for the mutex, which all calls share.
+    // The bytes that the call held when the budget ended it; 0 if the budget did not end it. Written under mutex_, but
+    // read without it, because each call reads it and mutex_ is shared by all calls.
     std::atomic<uint64_t> ended_bytes_{0};
   };
 
-  // A stream must not read requests while it has more unread bytes than this, because its client does not read its
-  // answers either.
+  // While a stream has more unread bytes than this, it must not read further requests.
   uint64_t max_stream_bytes() const { return max_bytes_ == 0 ? UINT64_MAX : max_bytes_ / 16; }
 
  private:

@@ -1,5 +1,5 @@
-// Parses and serialises messages in gRPC's buffers. The services take requests as raw bytes and parse them here. If
-// gRPC parsed them, it would answer an invalid request with a bare UNIMPLEMENTED, or treat it as the end of the stream.
+// Parses and serialises messages in gRPC's buffers. The services take requests as raw bytes and parse them here. gRPC
+// itself would answer an invalid request with a bare UNIMPLEMENTED, or treat it as the end of the stream.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace maxsim::rpc {
 
-// Parses `buffer` into `message`, which must be empty. Returns INVALID_ARGUMENT if the bytes are not such a message, or
-// would take many times their size in memory (message_memory.h); RESOURCE_EXHAUSTED if there is no memory for the
-// message. After an error the contents of `message` are unspecified.
+// Parses `buffer` into `message`, which must be empty. Returns INVALID_ARGUMENT if the bytes are not a message of this
+// type, or if it would take many times their size in memory (message_memory.h). Returns RESOURCE_EXHAUSTED if there is
+// no memory for the message. After an error the contents of `message` are unspecified.
 template <typename Message>
 absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
   return Guarded([&] {
@@ -31,11 +31,11 @@ absl::Status ParseMessage(const grpc::ByteBuffer& buffer, Message& message) {
   });
 }
 
-// Answers of at least this size are allocated by `new`, so that a failure is an exception that the caller can catch.
+// Answers of at least this size are allocated with `new`, because it throws on failure, which the caller can catch.
 inline constexpr size_t kOwnAllocationBytes = size_t{64} << 10;
 
-// Serialises a message. Throws std::bad_alloc. The message must be smaller than 2 GiB, which limits.max_answer_bytes
-// ensures.
+// Serialises a message. Throws std::bad_alloc if memory runs out. The message must be smaller than 2 GiB, which
+// limits.max_answer_bytes ensures.
 template <typename Message>
 grpc::ByteBuffer ToBuffer(const Message& message) {
   const size_t size = message.ByteSizeLong();

@@ -20,8 +20,8 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::io::CodedInputStream;
 
-// A message up to this size is not checked, because it cannot take much memory. The field that grows most in parsing
-// is an empty submessage, from 2 bytes to about 100.
+// A message up to this size is not checked, because it cannot take much memory. The field that grows most when it is
+// parsed is an empty submessage: from 2 bytes to about 100.
 constexpr size_t kUncheckedBytes = size_t{1} << 20;
 
 // The overhead of an allocation.
@@ -126,9 +126,9 @@ class Walk {
  public:
   Walk(CodedInputStream* input, uint64_t limit) : input_(*input), limit_(limit) {}
 
-  // Reads fields up to the end of the message, or to the end of the group whose end tag is `end_tag`. If `shape` is
-  // null, all fields are unknown. Returns false if it stopped early, because the message is malformed or takes too
-  // much memory. In the second case, field() returns the field that exceeded the limit.
+  // Reads fields up to the end of the message or, inside a group, to the tag `end_tag`. If `shape` is null, all fields
+  // are unknown. Returns false if the message is malformed or takes too much memory. In the second case, field()
+  // returns the field that exceeded the limit.
   bool Fields(const Shape* shape, uint32_t end_tag, int depth) {
     if (depth > kMaxDepth) return false;
     while (true) {
@@ -175,7 +175,7 @@ class Walk {
         return ReadLength(&length) &&
                Take(field.bytes + (length > kInPlaceChars ? length + kHeapBytes : 0), field.descriptor) && Skip(length);
       case Kind::kScalar:
-        // An element of a packed field takes 4 or 8 bytes if its type has a fixed size. Otherwise it may take only
+        // The field is packed. Each element takes 4 or 8 bytes if its type has a fixed size; otherwise it may take only
         // one byte.
         if (!field.descriptor->is_packable()) return UnknownField(tag, depth);
         return ReadLength(&length) && Take(PackedBytes(field, length), field.descriptor) && Skip(length);
@@ -251,8 +251,8 @@ absl::Status CheckParsedMemory(const grpc::ByteBuffer& buffer, const Descriptor*
     return absl::InvalidArgumentError(
         absl::StrCat("the message of ", size, " bytes is not a ", type->full_name(), ": it is malformed"));
   }
-  // full_name() names a field of the message type. This name is not a path in the request, so the error gets no
-  // field.
+  // full_name() is a name in the message type, and not a path in the request. So it goes into the message, and not into
+  // the error's field.
   return absl::InvalidArgumentError(absl::StrCat(
       walk.field() == nullptr ? "a field that this server does not know" : walk.field()->full_name(),
       ": is repeated so often that the message of ", size, " bytes would take more than ", limit, " bytes of memory"));
