@@ -72,7 +72,7 @@ std::optional<std::string> CollectionAdmin::RootOf(const std::filesystem::path& 
 
 absl::Status CollectionAdmin::CheckPath(const std::string& path) const {
   if (path.empty()) return InvalidField("path", "is empty; give a folder on the server's machine");
-  // Refuse control characters. In particular, the system would end the path at a zero byte.
+  // Refuse control characters. A zero byte, for one, would end the path for the system, but not in our checks.
   if (std::any_of(path.begin(), path.end(),
                   [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); })) {
     return InvalidField("path", absl::StrCat(Quote(path), " holds a control character"));
@@ -83,7 +83,7 @@ absl::Status CollectionAdmin::CheckPath(const std::string& path) const {
 }
 
 absl::Status CollectionAdmin::NotAllowed(const std::string& path) const {
-  // A relative path is relative to the server's working directory, and not to the client's.
+  // A relative path is resolved on the server, from its working directory, so the message shows the absolute path.
   std::error_code of_absolute;
   const std::filesystem::path absolute = std::filesystem::absolute(path, of_absolute);
   const bool is_relative = !of_absolute && std::filesystem::path(path).is_relative();
@@ -100,7 +100,8 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
     if (std::optional<std::string> root = RootOf(resolved)) return Allowed{resolved.string(), *std::move(root)};
   }
   if (error == std::errc::no_such_file_or_directory) {
-    // Report a missing folder only if its parent is allowed. A symbolic link may lead anywhere, so do not report it.
+    // Say that the folder is missing only if its parent is allowed, so that clients learn nothing about other folders.
+    // A symbolic link may lead anywhere, so say nothing about it.
     std::error_code of_link;
     const bool is_link = std::filesystem::is_symlink(std::filesystem::symlink_status(path, of_link));
     std::error_code of_parent;
@@ -114,7 +115,8 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
 
 absl::Status CollectionAdmin::CheckInNoCollection(const std::string& path, const std::filesystem::path& parent,
                                                   const std::string& root) const {
-  // Refuse a path within another collection's folder: the new collection would be moved or removed with that folder.
+  // Refuse a path within another collection's folder: if that folder were moved or removed, so would the new
+  // collection.
   for (std::filesystem::path folder = parent;; folder = folder.parent_path()) {
     std::error_code error;
     if (std::filesystem::exists(folder / collection::kManifestFileName, error)) {
@@ -215,7 +217,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& na
 absl::Status CollectionAdmin::ReloadAll() {
   absl::Status first;
   std::vector<store::CollectionStatus> all = store_->List();
-  // Reload collections last that another call is loading right now. Otherwise the rest would wait for that load.
+  // Reload the collections last that another call is loading right now. Otherwise the others would wait for that load.
   std::stable_partition(all.begin(), all.end(),
                         [&](const store::CollectionStatus& status) { return !store_->IsBusy(status.name); });
   for (const store::CollectionStatus& status : all) {
@@ -235,8 +237,8 @@ absl::Status CollectionAdmin::Unload(const std::string& name, bool remove_settin
     if (absl::Status status = RemoveSettings(name); !status.ok()) return status;
   }
   absl::Status status = Forget(name, context.stop);
-  // A server that did not have the collection may still learn of it. But if the settings were just removed, this
-  // server may not have read that yet.
+  // Without this, the server could create the collection again from its shared settings. Even if they were just
+  // removed, this server may not have read that yet.
   if (status.ok() || remove_settings) registry_->NoteUnloaded(name);
   return status;
 }
@@ -268,8 +270,8 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Info(const std::string& name
 }
 
 void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration duration) {
-  // Clients choose the names of collections, and each name becomes a label in the metrics. So only collections that
-  // are served are counted, and a collection's label goes when it is unloaded.
+  // Clients choose the names of collections, and each name becomes a label in the metrics. So count only collections
+  // that are served. Their labels are removed when they are unloaded.
   if (store_->Find(name).ok()) metrics_->CountReload(name, ok, duration);
   UpdateMetrics();
 }

@@ -1,5 +1,5 @@
-// Creates, loads, reloads, compacts, copies, bootstraps and unloads collections, checks the allowed folders and keeps
-// the metrics up to date. The store logs the outcomes.
+// Creates, loads, reloads, compacts, copies, bootstraps and unloads collections, checks the folders that clients name,
+// and keeps the metrics up to date. The store logs the outcomes.
 #pragma once
 
 #include <filesystem>
@@ -32,15 +32,15 @@
 
 namespace maxsim::service {
 
-// Thread-safe. Calls block while shards load. Once `stop` (an argument, or the context's; it may be null) is stopped,
-// they end soon, with its status.
+// Thread-safe. Calls block while shards load. When `stop` (an argument, or the context's; it may be null) is stopped,
+// they end soon, with the status of `stop`.
 class CollectionAdmin : public CollectionApi {
  public:
-  // Number of calls of ReadSnapshot at a time. Each takes bandwidth from searches, and keeps files on the disk that a
-  // compaction has replaced meanwhile. Few calls are needed at a time: the other replicas of the server's group, and
-  // the groups to which its slots go, bootstrap one replica after the other.
+  // Maximum number of calls of ReadSnapshot at a time. Each takes bandwidth from searches, and keeps files on the disk
+  // that a compaction has replaced meanwhile. A few are enough: only other servers of the group, and groups that get
+  // some of its slots, read snapshots, one server after the other.
   static constexpr int kMaxSnapshotReads = 4;
-  // A call takes minutes, so there is no point in trying again at once.
+  // How long clients that were refused should wait. A snapshot takes minutes, so trying again at once is of no use.
   static constexpr absl::Duration kSnapshotRetryDelay = absl::Seconds(10);
 
   // All must outlive it.
@@ -50,11 +50,11 @@ class CollectionAdmin : public CollectionApi {
   // Enables Bootstrap. Call it before the first call of a client.
   void SetBootstrap(BootstrapOptions options) { bootstrap_ = std::move(options); }
 
-  // Sets the registry through which this server shares the settings of created collections with other servers; null if
-  // it does not share them. The registry must outlive the object. Call this before the first call of a client.
+  // Sets the registry through which servers share the settings of created collections. Null if this server does not
+  // share them. The registry must outlive the object. Call this before the first call of a client.
   void SetRegistry(store::SettingsRegistry* registry) { registry_ = registry; }
 
-  // Ends CreateShared, bootstraps and calls of ReadSnapshot for good: running ones end soon with UNAVAILABLE, and later
+  // Ends CreateShared, bootstraps and calls of ReadSnapshot for good: running ones end soon with UNAVAILABLE, later
   // ones at once. Does not wait.
   void StopBootstraps() { stop_.Request(absl::StatusCode::kUnavailable); }
 
@@ -63,65 +63,68 @@ class CollectionAdmin : public CollectionApi {
                                           store::Replication replication = store::Replication::kAuto,
                                           bool live = false);
 
-  // Loads a collection for a client. PERMISSION_DENIED unless the path, with symbolic links resolved, is certain to lie
-  // under an allowed root, so that clients learn nothing about other folders. The collection keeps the resolved path
-  // and the root, and its files are opened beneath that root, now and when it is reloaded (Folder). Without `replicate`
-  // it is copied to every device only if it is small (memory.replicate_below).
+  // Loads a collection for a client. Returns PERMISSION_DENIED unless the path, with symbolic links resolved, is
+  // certain to lie under an allowed root (a folder of store.allowed_roots), so that clients learn nothing about other
+  // folders. The collection keeps the resolved path and the root. Its files are opened beneath that root, now and when
+  // it is reloaded (Folder). Without `replicate` it is copied to every device only if it is small
+  // (memory.replicate_below).
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const v1::LoadCollectionRequest& request,
                                                    const ChangeContext& context) override;
 
-  // Creates an empty live collection in a new folder, and loads it. The folder's parent must lie, symbolic links
-  // resolved, under an allowed root. If the path is empty, the folder has the collection's name and lies in the only
-  // allowed root. Errors as in admin.proto. A collection that cannot be loaded is removed again. If there is a
-  // registry, shares the collection's settings before it creates the collection.
+  // Creates an empty live collection in a new folder, and loads it. The folder's parent, with symbolic links resolved,
+  // must lie under an allowed root (a folder of store.allowed_roots). If the path is empty, the folder has the
+  // collection's name and lies in the only allowed root. Errors as in admin.proto. If the collection cannot be loaded,
+  // its folder is removed again. If there is a registry, first shares the collection's settings with the other servers.
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
                                                      const ChangeContext& context) override;
 
-  // Makes this server's copy of a live collection of the cluster, with these slots, in the first allowed root, lists it
-  // as CreateForClient does, and serves it once it has applied all that its stream has. If the folder exists and holds
-  // this collection, continues with that. Otherwise fetches a snapshot from another server of the group
+  // Makes this server's copy of a live collection of the cluster, with these slots, in the first allowed root. Lists it
+  // among the created collections, and serves it once it has applied all messages of its stream. If the folder exists
+  // and holds this collection, continues with that. Otherwise fetches a snapshot from another server of the group
   // (BootstrapOptions::peers). If none has the collection, fetches the newest backup (find_backup), or begins with an
-  // empty collection, to which the stream brings all documents. May take hours. Until it has succeeded, List shows the
-  // collection with what it waits for, also after an error, and it is not served. Does nothing if the server has the
-  // collection, is bootstrapping it, or may not create it (SettingsRegistry::MayCreate). One call at a time. There must
-  // be a registry.
+  // empty collection, to which the stream brings all documents. May take hours. Until it succeeds, the collection is
+  // not served, and List shows what it waits for, also after an error. Does nothing if the server has the collection,
+  // is bootstrapping it, or may not create it (SettingsRegistry::MayCreate). One call at a time. There must be a
+  // registry.
   //
-  // Returns FAILED_PRECONDITION, with the reason, if the folder holds something else, no allowed root exists, or the
-  // stream has dropped messages and no other server has the collection; errors of bootstraps, and of creating and
-  // loading. The call can be repeated after any error, and after a crash.
+  // Returns FAILED_PRECONDITION, with the reason, if the folder holds something else, if no allowed root exists, or if
+  // the stream has dropped messages and no other server has the collection. Also returns errors of bootstraps, and of
+  // creating and loading. The call can be repeated after any error, and after a crash.
   absl::Status CreateShared(const store::SharedSettings& settings, const collection::SlotRange& slots);
 
-  // Removes from List a collection that CreateShared has not filled. Call it once the collection's settings are no
+  // Removes from List a collection that CreateShared has not completed. Call it when the collection's settings are no
   // longer shared.
   void StopAwaiting(const std::string& name) { store_->StopAwaiting(name); }
 
-  // Removes what bootstraps and snapshots of a process that has died have left under the allowed roots. Call it before
-  // the first load.
+  // Removes what bootstraps and snapshots of an earlier process have left under the allowed roots. Call it before the
+  // first load.
   void RemoveLeftovers();
 
   // Loads the collections that clients have created or bootstrapped under the allowed roots, except those whose names
-  // are already known. A collection that cannot be loaded is logged. It also stays in List with its error, unless its
-  // folder is not there.
+  // are already known. If a collection cannot be loaded, logs that, and List shows it with its error, unless its folder
+  // does not exist.
   void LoadCreated();
 
-  // Compacts a live collection. Sets `changed`, which must not be null, to whether there was anything to compact.
+  // Compacts a live collection. Sets `changed`, which must not be null, to false if there was nothing to compact.
   absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
                                              const ChangeContext& context) override;
 
   // Copies a live collection to a new folder, whose parent must lie under an allowed root as in CreateForClient.
-  // Returns the last sequence that the copy holds.
+  // Returns the sequence (number) of the last write in the copy.
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
                                              const ChangeContext& context) override;
 
-  // Checks the owners, and sets the layout of a live collection whose writes a stream orders. Does not obey the
-  // context's `stop`: a call of the collection's stream takes seconds at most.
+  // Checks the owners, and sets the layout (which group owns which slots) of a live collection whose writes a stream
+  // orders. Ignores the context's `stop`, because this takes seconds at most.
   absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest& request, const ChangeContext& context) override;
-  // The snapshot lies in a hidden folder in the allowed root of the collection if that is on the same file system,
-  // otherwise in the collection's folder. Returns RESOURCE_EXHAUSTED with RetryInfo while kMaxSnapshotReads calls run.
+  // Sends a snapshot. Its files lie in a hidden folder in the collection's allowed root if that is on the same file
+  // system, otherwise in the collection's folder. Returns RESOURCE_EXHAUSTED with RetryInfo while kMaxSnapshotReads
+  // calls run.
   absl::Status ReadSnapshot(const std::string& name, SnapshotSink sink, const ChangeContext& context) override;
 
-  // The new folder lies in the root of the earlier one; if there is none, in the first allowed root. The earlier folder
-  // is removed if it is in the list of created collections, so that the server, and not an operator, has made it.
+  // Makes the collection anew from snapshots of other servers. The new folder lies in the allowed root of the earlier
+  // folder or, if there is none, in the first allowed root. Removes the earlier folder if it is in the list of created
+  // collections, which means that the server made it, and not an operator.
   absl::StatusOr<v1::BootstrapCollectionResponse> Bootstrap(const v1::BootstrapCollectionRequest& request,
                                                             const ChangeContext& context) override;
 
@@ -130,13 +133,13 @@ class CollectionAdmin : public CollectionApi {
                                             const ChangeContext& context) override;
 
   // Reloads every collection, one after another. Collections that another call is loading right now come last. Logs
-  // each outcome, and returns the first error.
+  // each outcome, and returns the first error, or OK.
   absl::Status ReloadAll();
 
-  // With `remove_settings`, first removes the collection's settings from the registry, even if this server does not
-  // have the collection. If NATS does not answer, returns UNAVAILABLE and unloads nothing, unless neither this server
-  // nor the registry knows the name: then NOT_FOUND. Waits while the collection is being created, and ends a call of
-  // CreateShared that fills it. After a successful call, CreateShared does not create the collection again.
+  // Unloads a collection. With `remove_settings`, first removes its settings from the registry, even if this server
+  // does not have the collection. If NATS then does not answer, returns UNAVAILABLE and unloads nothing; but if neither
+  // this server nor the registry knows the name, returns NOT_FOUND. Waits while the collection is being created, and
+  // ends a call of CreateShared for it. After a successful call, CreateShared does not create the collection again.
   absl::Status Unload(const std::string& name, bool remove_settings, const ChangeContext& context) override;
 
   std::vector<v1::CollectionInfo> List() const override;
@@ -148,21 +151,20 @@ class CollectionAdmin : public CollectionApi {
   // Counts a load or reload if the collection is served now, and updates the gauges.
   void CountLoad(const std::string& name, bool ok, absl::Duration duration);
   absl::StatusOr<v1::CollectionInfo> Info(const std::string& name) const;
-  // A folder that clients may load, without symbolic links, and the allowed root that it lies under.
+  // A folder that clients may load, without symbolic links in its path, and the allowed root in which it lies.
   struct Allowed {
     std::string path;
     std::string root;
   };
   absl::StatusOr<v1::CollectionInfo> LoadCounted(const store::LoadSpec& spec, const StopSignal* stop);
-  // Loads a collection that a client named. If that fails, forgets the name, unless it was known before.
+  // Loads a collection that a client named. If that fails, frees the name again, unless it was in use before.
   absl::StatusOr<v1::CollectionInfo> LoadNamed(const store::LoadSpec& spec, const StopSignal* stop);
-  // Unloads a collection, and removes it from the lists of created collections.
+  // Unloads a collection, and removes it from the list of created collections of each allowed root.
   absl::Status Forget(const std::string& name, const StopSignal* stop);
-  // Returns the allowed root that `resolved` lies under, or nullopt if there is none. Both paths are without symbolic
-  // links.
+  // Returns the allowed root in which `resolved` lies, or nullopt if there is none. Neither path has symbolic links.
   std::optional<std::string> RootOf(const std::filesystem::path& resolved) const;
   absl::StatusOr<Allowed> ResolveAllowed(const std::string& path) const;
-  // Resolves the path of a folder to create. Returns ALREADY_EXISTS if the path exists.
+  // Resolves the path of a folder that is to be created. Returns ALREADY_EXISTS if the path exists.
   absl::StatusOr<Allowed> ResolveNew(const std::string& path) const;
   absl::Status CheckInNoCollection(const std::string& path, const std::filesystem::path& parent,
                                    const std::string& root) const;
@@ -178,7 +180,7 @@ class CollectionAdmin : public CollectionApi {
 
   // Filling (collection_admin_filling.cc):
   bool IsAwaited(const std::string& name) const;
-  // Returns whether a shared collection must be created in the folder: false if it is there already.
+  // Returns true if a shared collection must be created in the folder, and false if the folder holds it already.
   absl::StatusOr<bool> IsNewFolder(const store::SharedSettings& settings, const std::string& path,
                                    const collection::SlotRange& slots) const;
   absl::Status Fill(const store::SharedSettings& settings, const collection::SlotRange& slots, const StopSignal& stop);
@@ -226,8 +228,8 @@ class CollectionAdmin : public CollectionApi {
   std::set<std::string> running_ ABSL_GUARDED_BY(bootstrap_mutex_);
   std::string filling_ ABSL_GUARDED_BY(bootstrap_mutex_);                 // by CreateShared; "": none
   StopSignal* stop_filling_ ABSL_GUARDED_BY(bootstrap_mutex_) = nullptr;  // ends the call; null if there is none
-  // By the collection's name: the URL of the backup that CreateShared has fetched and could not use. Only CreateShared
-  // reads and writes it.
+  // For each collection, the URL of a backup that CreateShared has fetched and could not use, so that it is not fetched
+  // again. Only CreateShared uses this.
   std::map<std::string, std::string> useless_backups_;
   HeldNames changing_;  // names that are being created or unloaded
   Mutex metrics_mutex_;

@@ -1,5 +1,5 @@
-// Sends snapshots of live collections to other servers (ReadSnapshot), and makes collections of the snapshots of other
-// servers (Bootstrap).
+// Sends snapshots of live collections to other servers (ReadSnapshot), and makes collections of the snapshots that
+// other servers send (Bootstrap).
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -41,18 +41,18 @@ namespace {
 
 using collection::SlotRange;
 
-// The most sources of a request. A cluster of 64 groups would hold 64 slots in each.
+// The maximum number of sources in a request. In a cluster of 64 groups each would have 64 of the 4,096 slots.
 constexpr int kMaxSources = 64;
 constexpr size_t kMaxAddressBytes = 256;
 
-// Checks that an address is host:port. Other names that gRPC knows, such as unix:/path, would let a client have this
+// Checks that an address is host:port. gRPC also knows names such as unix:/path, with which a client could make this
 // server call programs on its own machine.
 absl::Status CheckAddress(std::string_view address, const std::string& field) {
   const size_t colon = address.rfind(':');
   uint32_t port = 0;
   const bool is_plain = std::all_of(address.begin(), address.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  // A colon within the host, as in unix:name, is only that of an IPv6 address in brackets. gRPC takes several addresses
-  // with commas between them.
+  // A second colon, as in unix:name:1, is allowed only in an IPv6 address in brackets. Commas are not allowed, because
+  // gRPC takes them for a list of addresses.
   const bool has_scheme = address.substr(0, colon).find(':') != address.npos && address.front() != '[';
   if (!is_plain || has_scheme || address.size() > kMaxAddressBytes || address.find_first_of("/,") != address.npos ||
       colon == 0 || colon == address.npos || !absl::SimpleAtoi(ForStrCat(address.substr(colon + 1)), &port) ||
@@ -92,8 +92,8 @@ absl::Status NoStream(const std::string& name) {
 
 }  // namespace
 
-// A collection that a bootstrap replaces is removed while others may still read a snapshot of it, so the snapshot's
-// folder does not lie in the collection's folder if that can be avoided.
+// Returns the folder for the files of a snapshot. It is not in the collection's folder if that can be avoided, because
+// a bootstrap may remove that while the snapshot is still being sent.
 std::string CollectionAdmin::NewReadingFolder(const std::string& path) const {
   std::error_code error;
   const std::filesystem::path resolved = std::filesystem::canonical(path, error);
@@ -101,8 +101,8 @@ std::string CollectionAdmin::NewReadingFolder(const std::string& path) const {
   return JoinPath(root.has_value() && AreOnOneFileSystem(*root, path) ? *root : path, NewReadingName());
 }
 
-// Makes a snapshot in the folder, and returns its description without the number of bytes. Keeps nothing of the
-// collection in memory when it returns, because the snapshot may be sent for hours.
+// Makes a snapshot in the folder, and returns its description without the number of bytes. When it returns, it holds no
+// reference to the collection, because sending the snapshot may take hours.
 absl::StatusOr<v1::SnapshotBegin> CollectionAdmin::MakeSnapshot(const std::string& name,
                                                                 std::optional<RemovedAtEnd>& folder,
                                                                 const StopSignal& stop) const {
@@ -123,8 +123,8 @@ absl::StatusOr<v1::SnapshotBegin> CollectionAdmin::MakeSnapshot(const std::strin
   described.set_sequence(*sequence);
   *described.mutable_collection() = ToProto(status, *devices_);
   described.mutable_collection()->clear_path();
-  // Read after the snapshot was made: that may take minutes, in which the collection may follow its stream for the
-  // first time.
+  // Read the stream's identity only now. Making the snapshot may take minutes, in which the collection may connect to
+  // its stream for the first time.
   const std::optional<store::StreamState> stream = status.live->state().stream;
   if (stream.has_value() && stream->identity.has_value()) {
     described.mutable_stream()->set_name(stream->identity->name);
@@ -187,7 +187,8 @@ absl::Status CollectionAdmin::CheckMayBootstrap(const std::string& name) const {
   return absl::OkStatus();
 }
 
-// Chooses the root of the new folder, and finds the entry of the list that the new collection replaces.
+// Chooses the allowed root of the new folder, and finds the created collection of the same name that the new one
+// replaces.
 absl::Status CollectionAdmin::FindFolder(BootstrapPlan& plan) const {
   const std::vector<std::string> roots = Roots();
   if (roots.empty()) {
@@ -234,8 +235,8 @@ bool CollectionAdmin::IsBootstrapping(const std::string& name) const {
   return running_.contains(name);
 }
 
-// Plans a bootstrap, and adds it to the running ones. Meanwhile holds the name, so that a collection that is just being
-// created is part of the plan, and later calls that create one see the bootstrap.
+// Plans a bootstrap, and adds it to the running ones. Holds the name meanwhile. So no other call creates or unloads the
+// collection at the same time, and a later one sees this bootstrap.
 absl::StatusOr<BootstrapPlan> CollectionAdmin::BeginBootstrap(const v1::BootstrapCollectionRequest& request,
                                                               const StopSignal& stop) {
   const HeldName held(&changing_, request.name(), &stop);
@@ -249,8 +250,8 @@ absl::StatusOr<BootstrapPlan> CollectionAdmin::BeginBootstrap(const v1::Bootstra
   return plan;
 }
 
-// Puts the new folder into the list of created collections. From then on a restart serves it. After an error
-// `may_be_listed` says whether the list may nevertheless have it.
+// Puts the new folder into the list of created collections, so that a restart serves it. After an error,
+// `may_be_listed` says whether the list may have the folder all the same.
 absl::Status CollectionAdmin::Remember(const BootstrapPlan& plan, const std::string& path, bool* may_be_listed) {
   absl::Status status = created_.Add(plan.root, {.name = plan.name,
                                                  .path = path,
@@ -278,7 +279,8 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::CarryOut(const 
   if (plan.earlier.has_value()) {
     if (absl::Status status = folders.NoteReplaced(plan.earlier->path); !status.ok()) return status;
   }
-  // While both copies are open, the collection takes two places. Take the second one before hours of copying.
+  // While both copies are open, the collection takes two places of live_room_. Take the second one now, and not after
+  // hours of copying.
   const absl::StatusOr<std::unique_ptr<LiveRoom::Place>> place = live_room_.Take(folders.target());
   if (!place.ok()) return place.status();
   const FetchRequest request{
@@ -340,7 +342,7 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::Bootstrap(
   return RunBootstrap(*plan, {.stop = &stop, .span = context.span});
 }
 
-// Carries out a plan, whose name is in running_, and logs the beginning and the outcome.
+// Carries out a plan, whose name the caller has put into running_. Logs the beginning and the outcome.
 absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::RunBootstrap(const BootstrapPlan& plan,
                                                                               const ChangeContext& context) {
   const absl::Time begin = MonotonicNow();

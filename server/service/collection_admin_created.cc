@@ -1,4 +1,4 @@
-// Loads the collections that clients load or create, and after a restart those that they created.
+// Loads collections that clients name, and after a restart loads those that clients had created.
 #include <filesystem>
 #include <set>
 #include <string>
@@ -22,10 +22,10 @@ std::vector<std::string> CollectionAdmin::Roots() const {
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const store::LoadSpec& spec, const StopSignal* stop) {
-  // A collection that CreateShared could not fill yet has no load that could have made the name known.
+  // A name that is only known because CreateShared waits for its documents does not count as known here.
   const bool was_known = IsKnown(spec.name) && !IsAwaited(spec.name);
   auto loaded = LoadCounted(spec, stop);
-  // Forget the name of a collection that was never loaded, so that the name is free again. The client gets the error.
+  // If the collection was never loaded, free its name again. The client gets the error.
   if (!loaded.ok() && !was_known && IsKnown(spec.name)) Forget(spec.name, nullptr).IgnoreError();
   return loaded;
 }
@@ -33,7 +33,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const store::LoadS
 void CollectionAdmin::RemoveLeftovers() {
   for (const std::string& root : Roots()) {
     const absl::StatusOr<std::vector<CreatedCollection>> list = created_.List(root);
-    // Without the list it is not known which folders are in use. LoadCreated reports the error.
+    // Without the list it is not known which folders are in use, so remove nothing. LoadCreated reports the error.
     if (!list.ok()) continue;
     std::set<std::string> listed;
     for (const CreatedCollection& created : *list) listed.insert(created.path);

@@ -18,7 +18,7 @@
 
 namespace maxsim::service {
 // Creates the collection in its folder, adds it to the list of created collections, and loads it. After an error,
-// removes it from the list, and removes the folder, which has no data yet.
+// removes it from the list, and removes the folder, which has no documents yet.
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::MakeAndLoad(const store::SharedSettings& settings,
                                                                 const Allowed& folder, const StopSignal* stop) {
   const std::string& name = settings.options.name;
@@ -97,14 +97,15 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
     is_claimed = *claimed;
   }
   absl::StatusOr<v1::CollectionInfo> loaded = MakeAndLoad(settings, *folder, context.stop);
-  // Other servers that have already created the collection keep it, as after a call of Unload.
+  // Loading failed, so no longer share the settings. Other servers that have created the collection meanwhile keep it.
   if (!loaded.ok() && is_claimed) RemoveSettings(name).IgnoreError();
   return loaded;
 }
 
-// Returns UNAVAILABLE if NATS does not answer: the settings would stay, and servers would create the collection again.
-// But if this server knows of no settings, and does not have the collection either, there is nothing to remove. Only
-// logs a refusal by NATS, because this server then cannot have shared the settings.
+// Removes the shared settings of a collection. If NATS does not answer, returns UNAVAILABLE, because the settings stay
+// and servers would create the collection again. But if this server neither has the collection nor knows of settings,
+// there is nothing to remove, and it returns OK. Any other error of NATS is only logged: this server then cannot have
+// shared the settings.
 absl::Status CollectionAdmin::RemoveSettings(const std::string& name) {
   bool is_known = false;
   for (const store::CollectionStatus& status : store_->List()) {

@@ -1,4 +1,4 @@
-// Fills this server with the live collections of the cluster that it does not have.
+// Makes this server's copies of the cluster's live collections that it does not have yet (CreateShared).
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -30,15 +30,15 @@ namespace {
 
 constexpr std::chrono::milliseconds kFillPoll{20};
 
-// How long a call of Create waits for CreateShared. A new collection is empty, so that filling it takes moments.
+// How long a call of Create waits for CreateShared of the same name. For a new, empty collection that takes moments.
 constexpr absl::Duration kMaxFillWait = absl::Seconds(10);
 
 store::Replication ReplicationOf(const store::SharedSettings& settings) {
   return settings.replicate ? store::Replication::kOn : store::Replication::kAuto;
 }
 
-// Removes a folder in `root`. First renames it to a name that the next start removes. If the process dies meanwhile,
-// the next one thus does not take the rest of the folder for a collection.
+// Removes a folder in `root`. First renames it to a name that the next start of the server removes. Otherwise, if the
+// process died meanwhile, the next one could take the rest of the folder for a collection.
 void RemoveUnfinished(const std::string& path, const std::string& root) {
   const std::string removed = JoinPath(root, NewReadingName());
   std::error_code error;
@@ -60,7 +60,8 @@ absl::StatusOr<bool> CollectionAdmin::IsNewFolder(const store::SharedSettings& s
   if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, error))) {
     return absl::FailedPreconditionError(Cat(path, " is a symbolic link; remove it"));
   }
-  // Only a missing or empty folder counts as new, because a new folder is removed if the load fails.
+  // Only a missing or empty folder counts as new. A folder with files must not, because a new folder is removed if the
+  // load fails.
   if (!std::filesystem::exists(path, error) || std::filesystem::is_empty(path, error)) return true;
   const absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(path);
   if (absl::IsNotFound(manifest.status())) {
@@ -105,8 +106,8 @@ absl::Status CollectionAdmin::FillFrom(const std::string& source, bool is_backup
   return RunBootstrap(plan, {.stop = &stop}).status();
 }
 
-// Returns whether it has filled the collection: false if no server of the group has it, with the reasons in `others`.
-// Returns an error if servers have it, but could not send it.
+// Returns true if the collection was fetched from another server. Returns false if no server of the group has it, and
+// sets `others` to the reasons. Returns an error if servers have the collection, but none could send it.
 absl::StatusOr<bool> CollectionAdmin::FillFromPeers(const store::SharedSettings& settings,
                                                     const collection::SlotRange& slots, const StopSignal& stop,
                                                     std::string& others) {
@@ -127,7 +128,8 @@ absl::StatusOr<bool> CollectionAdmin::FillFromPeers(const store::SharedSettings&
   return false;
 }
 
-// Returns whether it has filled the collection: false if no backup can be used, with the reason added to `others`.
+// Returns true if the collection was made from a backup. Returns false if no backup can be used, and adds the reason to
+// `others`.
 absl::StatusOr<bool> CollectionAdmin::FillFromBackup(const store::SharedSettings& settings,
                                                      const collection::SlotRange& slots, const StopSignal& stop,
                                                      std::string& others) {
@@ -159,9 +161,9 @@ absl::StatusOr<bool> CollectionAdmin::FillFromBackup(const store::SharedSettings
   return status;
 }
 
-// Loads the collection in the folder, and serves it once it has applied all that its stream has. If `is_new`, first
-// creates it there, without documents. The folder is not new if an earlier attempt began it. Lists the collection only
-// when it is complete, so that a server that restarts meanwhile does not serve a part of it.
+// Loads the collection in the folder, and serves it when it has applied all messages of its stream. If `is_new`, first
+// creates it there, without documents; otherwise an earlier attempt began it. Adds it to the list of created
+// collections only when it is complete, so that a server that restarts meanwhile does not serve a part of it.
 absl::Status CollectionAdmin::FillFromStream(const store::SharedSettings& settings, const Allowed& folder, bool is_new,
                                              const StopSignal& stop) {
   const std::string& name = settings.options.name;
@@ -223,8 +225,9 @@ absl::Status CollectionAdmin::Fill(const store::SharedSettings& settings, const 
   absl::Status status;
   if (!*is_new) {
     status = fill_from_stream();
-    // Otherwise the folder cannot follow the stream any more, for example because the stream has dropped messages since
-    // the server was last here. The folder stays, because an operator may need it. A copy gets a folder of its own.
+    // With these two codes, the folder can never follow the stream again, for example because the stream has dropped
+    // messages meanwhile. The folder stays, because an operator may need it. A copy from another server gets a folder
+    // of its own.
     if (!absl::IsFailedPrecondition(status) && !absl::IsDataLoss(status)) return status;
     if (stop.stopped()) return status;
   }
@@ -274,7 +277,8 @@ absl::Status CollectionAdmin::CreateShared(const store::SharedSettings& settings
   return absl::OkStatus();
 }
 
-// Waits for a call of CreateShared for this name. The caller holds the name, so that no further call begins.
+// Waits for a running call of CreateShared for this name, for at most kMaxFillWait. The caller holds the name, so no
+// other call can begin.
 absl::Status CollectionAdmin::WaitForFill(const std::string& name, const StopSignal* stop) const {
   const absl::Time until = MonotonicNow() + kMaxFillWait;
   while (MonotonicNow() < until) {
@@ -288,7 +292,7 @@ absl::Status CollectionAdmin::WaitForFill(const std::string& name, const StopSig
   return absl::OkStatus();
 }
 
-// Ends a call of CreateShared for this name, and waits for that. The caller holds the name.
+// Stops a running call of CreateShared for this name, and waits until it has ended. The caller holds the name.
 absl::Status CollectionAdmin::EndFill(const std::string& name, const StopSignal* stop) {
   while (true) {
     {

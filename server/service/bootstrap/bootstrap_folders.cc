@@ -49,8 +49,9 @@ absl::Status WriteFile(const std::string& path, std::string_view text) {
   return (*file)->Commit();
 }
 
-// Removes what is left over of the bootstrap of `target`: the folder that it replaced if it is in the list of created
-// collections, and the target itself if not. The work folder goes last, because it tells that something is left over.
+// Removes what is left over of the bootstrap that made `target`. If `target` is in the list of created collections
+// (`is_listed`), removes the folder that it replaced, otherwise `target` itself. Removes the work folder last, because
+// as long as it exists, the next start removes the rest.
 void RemoveRest(const std::string& root, const std::string& work, const std::string& target, bool is_listed) {
   if (is_listed) {
     const absl::StatusOr<std::string> replaced = ReadSmallFile(JoinPath(work, kReplaced), kMaxPathBytes);
@@ -59,8 +60,8 @@ void RemoveRest(const std::string& root, const std::string& work, const std::str
     std::error_code ignored;
     fs::remove(JoinPath(target, kMark), ignored);
   } else if (HasEntry(JoinPath(target, kMark))) {
-    // RemoveFolder may remove the mark first. If the process then died, the next start would not recognise the folder,
-    // and would keep the rest. So the folder is moved into the work folder, which is always removed.
+    // Move the folder into the work folder before removing it, because the work folder is always removed. If the
+    // process died while it removed the folder in place, the mark could be gone and the rest would stay for ever.
     std::error_code error;
     fs::rename(target, JoinPath(work, kRemoved), error);
     if (error) RemoveFolder(target);
@@ -68,8 +69,8 @@ void RemoveRest(const std::string& root, const std::string& work, const std::str
   RemoveFolder(work);
 }
 
-// Returns random digits, the same ones as long as the process runs. In a container every process may have the same
-// process id.
+// Returns random digits, which are the same as long as the process runs. Process ids are no substitute: in containers
+// every process may have the same one.
 const std::string& OfThisProcess() {
   static const std::string digits = [] {
     std::random_device device;
@@ -135,7 +136,8 @@ absl::Status BootstrapFolders::MoveToTarget() {
   if (absl::Status status = SyncFolder(unfinished()); !status.ok()) return status;
   if (::renameat2(AT_FDCWD, unfinished().c_str(), AT_FDCWD, target_.c_str(), RENAME_NOREPLACE) != 0) {
     if (errno == EEXIST) return absl::AlreadyExistsError(Cat(target_, ": exists already"));
-    // The file system does not support RENAME_NOREPLACE. A rename fails if the target is anything but an empty folder.
+    // The file system does not support RENAME_NOREPLACE. A plain rename fails too, unless the target is an empty
+    // folder.
     if (errno != EINVAL && errno != ENOSYS) return ErrnoStatus(errno, "cannot rename", unfinished());
     if (HasEntry(target_)) return absl::AlreadyExistsError(Cat(target_, ": exists already"));
     if (::rename(unfinished().c_str(), target_.c_str()) != 0) {
@@ -166,7 +168,7 @@ std::string NewReadingName() {
 }
 
 void RemoveReadingLeftovers(const std::string& folder) {
-  // A snapshot is made under a temporary name, which begins with another dot (MakeSnapshotFolder).
+  // MakeSnapshotFolder first makes a snapshot under a temporary name, with one more dot in front.
   for (const std::string& prefix : {Cat(kReadingPrefix), Cat(".", kReadingPrefix)}) {
     for (const std::string& name : NamesWith(folder, prefix)) {
       if (!name.starts_with(Cat(prefix, OfThisProcess()))) RemoveFolder(JoinPath(folder, name));

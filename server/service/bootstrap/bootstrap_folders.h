@@ -1,11 +1,12 @@
-// The folders that bootstraps and ReadSnapshot make under the allowed roots, and how they are removed after a crash.
+// The folders that bootstraps and ReadSnapshot make in the folders of store.allowed_roots, and their removal after a
+// crash.
 //
-// A bootstrap of the collection NAME makes two folders in a root: the work folder .maxsimd-bootstrap-NAME.N, for the
-// fetched snapshots, and at the end NAME.N, the collection. The list of created collections (created_collections.h)
-// decides which folder of the collection is served after a restart. As long as the work folder is there, a server that
-// starts can tell what is left over:
+// A bootstrap makes this server's copy of the collection NAME from snapshots of other servers. It makes two folders in
+// a root: the work folder .maxsimd-bootstrap-NAME.N, for the fetched snapshots, and at the end NAME.N, the collection.
+// The list of created collections (created_collections.h) decides which folder is served after a restart. If the work
+// folder still exists when a server starts, the server removes the work folder and:
 //
-//   | NAME.N is in the list | what is left over                                            |
+//   | NAME.N is in the list | the server also removes                                      |
 //   |-----------------------|--------------------------------------------------------------|
 //   | no                    | NAME.N, if the bootstrap made it (a file in it says so)      |
 //   | yes                   | the folder that NAME.N replaced, which the work folder names |
@@ -21,10 +22,11 @@
 
 namespace maxsim::service {
 
-// The folders of one bootstrap. Not thread-safe. The destructor removes both, unless Keep was called.
+// The two folders of one bootstrap. Not thread-safe. The destructor removes both, unless Keep or Finish was called.
 class BootstrapFolders {
  public:
-  // Makes the work folder in `root`. Chooses a number N for which there is neither a folder nor a path in `taken`.
+  // Makes the work folder in `root`. Chooses the lowest N so that NAME.N neither exists nor is one of the paths
+  // `taken`.
   static absl::StatusOr<BootstrapFolders> Make(const std::string& root, const std::string& name,
                                                const std::set<std::string>& taken);
   BootstrapFolders(BootstrapFolders&& other) noexcept;
@@ -37,16 +39,16 @@ class BootstrapFolders {
   // The folder of the finished collection.
   const std::string& target() const { return target_; }
 
-  // Moves the finished collection to `target`. Returns ALREADY_EXISTS if there is something of that name.
+  // Moves the finished collection to `target`. Returns ALREADY_EXISTS if a file or folder of that name exists.
   absl::Status MoveToTarget();
-  // Writes into the work folder that the folder at `path` is no longer needed once `target` is in the list of created
+  // Records in the work folder that the folder at `path` is no longer needed once `target` is in the list of created
   // collections.
   absl::Status NoteReplaced(const std::string& path);
-  // Makes the destructor remove nothing. Call this as soon as `target` may be in the list. Unless Finish is called, the
-  // next start of the server removes what is left over.
+  // Makes the destructor remove nothing. Call this as soon as `target` may be in the list of created collections. If
+  // Finish is not called, the next start of the server removes what is left over.
   void Keep() { is_kept_ = true; }
   // Call this when `target` is in the list and the replaced folder is not used any more. Removes the replaced folder
-  // and the work folder. `target` stays.
+  // and the work folder, and keeps `target`.
   void Finish();
 
  private:
@@ -59,15 +61,14 @@ class BootstrapFolders {
   bool is_kept_ = false;
 };
 
-// Removes what bootstraps and ReadSnapshot of a process that has died have left in `root`. `listed` has the paths of
-// the list of created collections. Logs what it removes. Call it before collections are
-// loaded.
+// Removes what bootstraps and ReadSnapshot of an earlier process have left in `root`. `listed` has the paths in the
+// list of created collections. Logs what it removes. Call it before collections are loaded.
 void RemoveLeftovers(const std::string& root, const std::set<std::string>& listed);
 
 // Returns a new name for a folder of ReadSnapshot. No other process uses it.
 std::string NewReadingName();
 
-// Removes the folders in `folder` that ReadSnapshot of other processes has left. May be called at any time.
+// Removes the folders in `folder` that ReadSnapshot of earlier processes has left. May be called at any time.
 void RemoveReadingLeftovers(const std::string& folder);
 
 // Removes a folder with everything in it. It need not exist. Logs an error.

@@ -1,5 +1,6 @@
-// The parts outside of the service that bootstraps use: those of clients (Admin.BootstrapCollection),
-// and those of servers that fill themselves.
+// Functions outside of the service that bootstraps call. A bootstrap makes this server's copy of a live collection from
+// snapshots of other servers or from a backup. A client asks for it (Admin.BootstrapCollection), or the server begins
+// it.
 #pragma once
 
 #include <functional>
@@ -20,24 +21,25 @@ struct AssembleOptions;
 namespace maxsim::service {
 
 struct BootstrapOptions {
-  // Connects to other servers. Null if a bootstrap is not possible, because no stream orders this server's writes.
+  // Connects to other servers. Null if a bootstrap is not possible, because no stream (NATS) orders this server's
+  // writes.
   OpenSnapshot open = nullptr;
-  // Makes one collection of fetched snapshots; collection::AssembleLive if it is null. Tests replace it.
+  // Makes one collection of fetched snapshots. If null, collection::AssembleLive does it. Tests replace it.
   std::function<absl::StatusOr<collection::Manifest>(const std::vector<std::string>& folders,
                                                      const collection::AssembleOptions& options)>
       assemble = nullptr;
   // Returns the addresses of the servers of this server's group, for `open`. This server may be one of them. May
-  // resolve names, which takes seconds. Null if the configuration names none (cluster.peers).
+  // resolve names, which takes seconds. Null if cluster.peers names none.
   std::function<std::vector<std::string>()> peers = nullptr;
-  // Asks the server at an address what it has. Blocks for some seconds at most. Must be set if `peers` is.
+  // Asks the server at an address what it has. Blocks for some seconds at most. Must be set if `peers` is set.
   std::function<absl::StatusOr<v1::GetInfoResponse>(const std::string& address)> info = nullptr;
-  // Returns the URL of the newest backup of a collection in object storage; NOT_FOUND if it has none. Both functions
-  // block, and end at most minutes after `stop` is stopped, if the store is silent. Null if the configuration names no
-  // place for backups (cluster.backups).
+  // Returns the URL of the newest backup of a collection in object storage; NOT_FOUND if there is none. Null if the
+  // configuration has no cluster.backups. find_backup and fetch_backup block; after `stop` is stopped, they end within
+  // minutes, even if the storage does not answer.
   std::function<absl::StatusOr<std::string>(const std::string& collection, const StopSignal* stop)> find_backup =
       nullptr;
-  // Fetches the parts of the backup at `url` that have some of the slots of `request`, whose `sources` it ignores. Must
-  // be set if `find_backup` is.
+  // Fetches the parts of the backup at `url` that have some of the slots of `request`. Ignores the `sources` of
+  // `request`. Must be set if `find_backup` is set.
   std::function<absl::StatusOr<FetchedSnapshots>(const std::string& url, const FetchRequest& request,
                                                  const StopSignal* stop)>
       fetch_backup = nullptr;

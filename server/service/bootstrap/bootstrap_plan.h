@@ -25,7 +25,8 @@ struct BootstrapPlan {
   std::string root = {};                          // in which the new folder lies
   std::optional<CreatedCollection> earlier = {};  // the entry of the list that the new one replaces
   std::set<std::string> listed = {};              // the paths in the root's list
-  // Checks the collection that was made of the snapshots, before it is loaded. May be null.
+  // Checks the collection that was made of the snapshots before it is loaded; its error ends the bootstrap. May be
+  // null.
   std::function<absl::Status(const collection::Manifest& manifest)> check = nullptr;
 };
 

@@ -19,9 +19,9 @@ class StallWatch {
  public:
   explicit StallWatch(absl::Duration max_stall) : max_stall_(max_stall) {}
 
-  // Takes the newest state, and its error. Returns the last error if the collection has applied no message for
-  // `max_stall` and had an error in this time. The error may be gone by now: a collection that tries again has no error
-  // for a moment.
+  // Call it repeatedly with the collection's newest state and error. Returns an error if the collection has applied no
+  // message for `max_stall` and had an error in this time: the last error, even if that is gone by now, because a
+  // collection that tries again has no error for a moment.
   absl::Status Note(const store::LiveState& state, const absl::Status& error) {
     const absl::Time now = MonotonicNow();
     const bool may_get_room = state.is_compacting && state.compaction.ok();
@@ -32,7 +32,8 @@ class StallWatch {
     }
     if (!error.ok()) error_ = error;
     if (error_.ok() || now - since_ < max_stall_) return absl::OkStatus();
-    // Drops the details. Their retry delay is meant for writes, and would make clients repeat the whole bootstrap.
+    // Leaves out the error's details. Their retry delay is meant for writes, and would make clients repeat the whole
+    // bootstrap.
     return {error_.code(), Cat("the new collection has applied no message of the stream for ",
                                absl::FormatDuration(max_stall_), ": ", error_.message())};
   }
@@ -58,8 +59,8 @@ absl::Status WaitUntilCaughtUp(const store::LiveDocuments& live, uint64_t least,
     if (state.stream->connected) {
       if (!end.has_value()) end = std::max(state.stream->last_sequence, least);
       if (state.sequence >= *end) return absl::OkStatus();
-      // After a failover the stream may soon have more. But a source that is wrong about its sequence must not keep the
-      // server waiting for ever.
+      // After a failover the stream may soon have more messages. But if the source was wrong about its sequence, the
+      // server must not wait for ever.
       if (error.ok() && state.sequence >= state.stream->last_sequence) {
         error = absl::UnavailableError(Cat("the stream ends with message ", state.stream->last_sequence,
                                            ", before message ", *end, " that the source says it has"));

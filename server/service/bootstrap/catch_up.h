@@ -10,14 +10,14 @@
 
 namespace maxsim::service {
 
-// Waits until a collection has applied all messages that its stream had when this function first found the collection
-// connected, and at least those up to sequence `least`: after a failover, a stream may report fewer messages than it
-// has. Blocks; returns soon after `stop` is stopped, with its status.
+// Waits until a collection has applied all messages that its stream had when the collection was first seen connected,
+// and at least those up to sequence `least`: after a failover, a stream may report fewer messages than it has. Blocks.
+// Returns soon after `stop` is stopped, with the status of `stop`.
 //
 // Returns FAILED_PRECONDITION or DATA_LOSS, with the reason, if the collection can never follow the stream. If an
-// error, such as a full disk, keeps the collection from applying messages for `max_stall`, returns that error. A
-// compaction may make room. So the time while one runs does not count, unless the last one failed. Returns UNAVAILABLE
-// if the stream has fewer than `least` messages for `max_stall`.
+// error, such as a full disk, keeps the collection from applying messages for `max_stall`, returns that error. The time
+// while a compaction runs does not count, because it may make room, unless the last compaction failed. Returns
+// UNAVAILABLE if for `max_stall` the stream has fewer messages than `least`.
 absl::Status WaitUntilCaughtUp(const store::LiveDocuments& live, uint64_t least, absl::Duration max_stall,
                                const StopSignal& stop);
 

@@ -38,8 +38,8 @@ struct FetchSource {
   std::string folder = {};
 };
 
-// Says in the message which source the error is about. An error of a call to another server must not look like one of
-// this server's own call, so codes that blame a client are changed.
+// Returns `status` with the source's address in its message. Codes that blame a client are changed, because here this
+// server is the client, and not the caller of the bootstrap.
 absl::Status OfSource(const std::string& address, const absl::Status& status) {
   const std::string message = Cat("source ", address, ": ", std::string(status.message()));
   switch (status.code()) {
@@ -87,7 +87,8 @@ absl::Status ReadBeginning(const v1::ReadSnapshotResponse& message, const std::s
   return absl::OkStatus();
 }
 
-// Opens the source. `source` has only its address; this sets all other members except the folder.
+// Opens the source: reads the first message of its snapshot. Needs source.address, and sets all other members except
+// the folder.
 absl::Status OpenSource(const FetchRequest& request, const OpenSnapshot& open, const tracing::SpanParent& span,
                         const StopSignal* stop, FetchSource& source) {
   absl::StatusOr<std::unique_ptr<IncomingSnapshot>> opened = open(source.address, request.collection, span, stop);
@@ -100,8 +101,8 @@ absl::Status OpenSource(const FetchRequest& request, const OpenSnapshot& open, c
   return ReadBeginning(first, request.collection, source);
 }
 
-// Drops sources that are not needed, so that the rest still have all wanted slots. Ranges are covered from the first
-// slot on, each time by the source that reaches furthest, which needs the fewest sources.
+// Chooses as few sources as possible that together have all wanted slots, and drops the others. From the first slot on,
+// always takes the source that has the next slot and reaches furthest.
 absl::StatusOr<std::vector<FetchSource>> Choose(std::vector<FetchSource> sources, const SlotRange& wanted) {
   std::vector<FetchSource> chosen;
   int32_t next = wanted.first;
@@ -151,7 +152,7 @@ absl::Status Receive(FetchSource& source, const StopSignal& stop, uint64_t& num_
 }
 
 // Carries out a step for all sources at the same time. Returns the first error, which names the source. This error also
-// stops `any_failed`, and the steps for the other sources must then end soon. If the caller has stopped `any_failed`,
+// stops `any_failed`, so that the steps for the other sources end soon. If the caller has stopped `any_failed` before,
 // the result may be OK although steps did not complete.
 absl::Status ForAll(std::vector<FetchSource>& sources, StopSignal& any_failed,
                     const std::function<absl::Status(FetchSource&)>& step) {
@@ -172,7 +173,7 @@ absl::Status ForAll(std::vector<FetchSource>& sources, StopSignal& any_failed,
   {
     bool has_started_all = false;
     std::vector<std::thread> threads(sources.size());
-    // Also joins the threads if memory runs out here: destroying a running thread would end the process.
+    // Joins the threads even if memory runs out here, because destroying a running thread would end the process.
     const absl::Cleanup join = [&] {
       if (!has_started_all) any_failed.Request(absl::StatusCode::kCancelled);
       for (std::thread& thread : threads) {

@@ -13,10 +13,10 @@
 
 namespace maxsim::service {
 
-// Number of copies of the fetched bytes for which the disk must have room before anything is fetched: the snapshots,
-// and the collection that is made of them. A copy with the same slots takes less, because its files become hard links.
-// If the snapshots must be compacted first, the disk may need room for a third copy, and the bootstrap then ends with
-// RESOURCE_EXHAUSTED if it has none.
+// The disk must have room for this many copies of the snapshots before anything is fetched: the snapshots, and the
+// collection that is made of them. If the collection has the same slots as a snapshot, it takes less, because its files
+// are hard links. If the snapshots must be compacted first, a third copy may be needed. If the disk has no room for
+// that, the bootstrap ends with RESOURCE_EXHAUSTED.
 inline constexpr uint64_t kFetchDiskCopies = 2;
 
 struct FetchRequest {
@@ -32,15 +32,15 @@ struct FetchedSnapshots {
   uint64_t last_sequence = 0;  // the highest one of the snapshots
 };
 
-// Fetches snapshots that together have all wanted slots. Asks all sources at the same time which slots they have. Then
-// fetches from as few of them as are needed, also at the same time. Blocks; returns soon after `stop` (may be null) is
-// stopped, with its status. `span` is the parent of the calls.
+// Fetches snapshots that together have all wanted slots. First asks all sources, in parallel, which slots they have.
+// Then fetches, also in parallel, from as few of them as are needed. Blocks. Returns soon after `stop` (may be null) is
+// stopped, with the status of `stop`. `span` is the parent of the calls' spans.
 //
-// Errors about one source name it in the message. INVALID_ARGUMENT about the field "sources" if they lack a slot;
-// FAILED_PRECONDITION if a source's collection follows no stream, or the source accepts no such call from this server;
-// RESOURCE_EXHAUSTED if the disk has no room, or from a busy source, then with RetryInfo; UNAVAILABLE if a source does
-// not answer or is lost; DATA_LOSS and INTERNAL for wrong data (SnapshotReceiver). After an error, files may remain in
-// the folder.
+// Errors about one source name it in the message. Returns INVALID_ARGUMENT about the field "sources" if together they
+// lack a slot; FAILED_PRECONDITION if a source's collection follows no stream, or if the source refuses this server;
+// RESOURCE_EXHAUSTED if the disk has no room or, with RetryInfo, if a source is busy; UNAVAILABLE if a source does not
+// answer or is lost; DATA_LOSS and INTERNAL for wrong data (SnapshotReceiver). After an error, files may remain in the
+// folder.
 absl::StatusOr<FetchedSnapshots> FetchSnapshots(const FetchRequest& request, const OpenSnapshot& open,
                                                 const tracing::SpanParent& span, const StopSignal* stop);
 

@@ -14,7 +14,8 @@ namespace {
 // The longest part of a peer's own error that is shown.
 constexpr size_t kMaxPeerError = 200;
 
-// Returns the sequence of the collection of a server that can send it, or the reason why it cannot.
+// Returns the sequence (last write) of the collection at a server that can send it, or the reason why the server
+// cannot.
 absl::StatusOr<uint64_t> SequenceOf(const PeerReport& report, const std::string& name,
                                     const collection::SlotRange& wanted) {
   if (!report.info.ok()) {
@@ -33,7 +34,7 @@ absl::StatusOr<uint64_t> SequenceOf(const PeerReport& report, const std::string&
     return absl::FailedPreconditionError(
         Cat("has only ", collection::DescribeSlots(*slots), " of ", collection::DescribeSlots(wanted)));
   }
-  // There is nothing to fetch, and the stream has the writes that this server has not applied yet.
+  // Without a write there is nothing to fetch. The stream has all the writes that this server needs.
   if (info->live().sequence() == 0) return absl::NotFoundError("has no write of it");
   return info->live().sequence();
 }

@@ -17,10 +17,10 @@ struct PeerReport {
 };
 
 struct RankedPeers {
-  // Servers that serve the collection, with all wanted slots and at least one write. The one that has applied the most
-  // writes comes first; of equal ones, the earlier one in the reports.
+  // Servers that serve the collection, with all wanted slots and at least one write. The server that has applied the
+  // most writes comes first; of equal ones, the one that comes first in the reports.
   std::vector<std::string> addresses;
-  // Why each of the others cannot be used, for people; "" if there are none.
+  // Says, for people, why each other server cannot be used. It is "" if every server can be used.
   std::string others;
 };
 

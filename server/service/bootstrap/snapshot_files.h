@@ -17,15 +17,14 @@ struct SnapshotFile {
   uint64_t num_bytes = 0;
 };
 
-// Returns the plain files in a folder and in the folders in it, in the order in which they are sent. The manifest is
-// the last one, because it makes the other files a collection. Returns INTERNAL if the folder has anything else, such
-// as a symbolic link.
+// Returns the files in a folder and in its subfolders, in the order in which they are sent. The manifest comes last,
+// because the other files are a collection only with it. Returns INTERNAL if the folder has anything but plain files
+// and folders, such as a symbolic link.
 absl::StatusOr<std::vector<SnapshotFile>> ListSnapshotFiles(const std::string& folder);
 
-// Passes a message with each file's description, and then messages with its bytes, to `sink`. Reads each file twice,
-// because the description has its checksum; the second time it usually comes from the system's cache. Returns the
-// first error of `sink`, the status of `stop` (may be null) soon after it is stopped, and DATA_LOSS if a file is
-// shorter than it was.
+// Passes to `sink`, for each file, a message with its description and then messages with its bytes. Reads each file
+// twice, because the description has the file's checksum. Returns the first error of `sink`, the status of `stop` (may
+// be null) soon after it is stopped, or DATA_LOSS if a file has become shorter than listed.
 absl::Status SendSnapshotFiles(const std::string& folder, const std::vector<SnapshotFile>& files, SnapshotSink sink,
                                const StopSignal* stop);
 

@@ -1,5 +1,5 @@
-// The limits of the messages of a snapshot (ReadSnapshotResponse in admin.proto), and the checksum of its files. Sender
-// and receiver share them.
+// The limits of the messages of a snapshot (ReadSnapshotResponse in admin.proto), and the checksum of its files. Both
+// the sender and the receiver use them.
 #pragma once
 
 #include <xxhash.h>
@@ -11,14 +11,14 @@
 
 namespace maxsim::service {
 
-// SnapshotBegin.format_version of the messages that this version sends. It reads this version and 0, which means 1.
+// The format_version that this program sends in SnapshotBegin. It reads this version and 0, which means 1.
 inline constexpr uint32_t kSnapshotFormatVersion = 1;
 
-// Number of file bytes in one message. At this size a message's own cost is negligible, and a sender and a receiver
-// that each hold two of them take 4 MiB.
+// Maximum number of file bytes in one message. At this size the cost per message is negligible. A sender and a receiver
+// that each hold two messages take 4 MiB together.
 inline constexpr size_t kMaxSnapshotDataBytes = size_t{1} << 20;
 
-// The most files of a snapshot: collection::kMaxShards shards with four files of codes and fields each, and the log.
+// The maximum number of files of a snapshot: kMaxShards shards with four files of codes and fields each, and the log.
 inline constexpr size_t kMaxSnapshotFiles = 600'000;
 
 // Computes XXH3 (64 bits, seed 0) over a stream of bytes.

@@ -1,5 +1,5 @@
-// Writes a snapshot that another server sends to a folder. Checks each message, since the server may be of another
-// version, broken, or not a maxsimd at all.
+// Writes a snapshot that another server sends into a folder. Checks each message, because the other server may have
+// another version, may be broken, or may not be a maxsimd at all.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@
 
 namespace maxsim::service {
 
-// Not thread-safe. After an error the object can only be destroyed; files that are complete stay in the folder.
+// Not thread-safe. After an error the object must be destroyed. Files that were complete stay in the folder.
 class SnapshotReceiver {
  public:
-  // `folder` must exist and be empty. `total_bytes` is what the first message announced.
+  // `folder` must exist and be empty. `total_bytes` is the size that the first message of the snapshot announced.
   SnapshotReceiver(std::string folder, uint64_t total_bytes) : folder_(std::move(folder)), total_bytes_(total_bytes) {}
 
-  // Takes a message after the first one. Returns INTERNAL if no correct server sends such a message: for a path that
-  // is not relative, leads out of the folder or was sent before, for more bytes than were announced, and for a wrong
-  // order. Returns DATA_LOSS if a file's bytes do not have its checksum, and the errors of writing, such as
+  // Takes each message after the first one. Returns INTERNAL if no correct server sends such a message: if a path is
+  // not relative, leads out of the folder or was sent before, if there are more bytes than announced, or if the order
+  // is wrong. Returns DATA_LOSS if a file does not have the announced checksum. Also returns errors of writing, such as
   // RESOURCE_EXHAUSTED for a full disk.
   absl::Status Take(const v1::ReadSnapshotResponse& message);
 
-  // Call this when the server has sent all messages. Returns DATA_LOSS if something is missing.
+  // Call this when the server has sent all messages. Returns DATA_LOSS if a file or bytes are missing.
   absl::Status End() const;
 
   uint64_t num_bytes() const { return num_bytes_; }  // received

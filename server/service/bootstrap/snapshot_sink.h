@@ -7,8 +7,8 @@
 
 namespace maxsim::service {
 
-// Takes the messages of a snapshot, in the order of admin.proto. Waits until there is room for the next message. An
-// error means that no further message can be sent.
+// Takes the messages of a snapshot, in the order of admin.proto. Blocks until the next message can be passed. After an
+// error no further message can be sent.
 using SnapshotSink = absl::FunctionRef<absl::Status(const v1::ReadSnapshotResponse& message)>;
 
 }  // namespace maxsim::service

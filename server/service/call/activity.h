@@ -1,4 +1,4 @@
-// Reads the server's activity: the totals of its metrics, and the state and memory of its devices.
+// Reads what the server has done and has: the totals of its metrics, and the state and memory of its devices.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace maxsim::service {
 
-// `budget_bytes` is memory.budget. ReadActivity asks the driver for free memory. So the server's monitor calls it,
-// and no thread that answers requests.
+// Returns the totals. `budget_bytes` is memory.budget. Asks the driver for free memory, so only the server's monitor
+// thread calls it, and no thread that answers requests.
 ActivityTotals ReadActivity(const Metrics& metrics, const store::DeviceSet& devices,
                             const store::CollectionStore& store, uint64_t budget_bytes);
 

@@ -54,8 +54,9 @@ std::array<absl::Status, kNumScopes> Authenticator::LoadEach() {
       outcomes[IndexOf(scope)] = entries.status();
     }
   }
-  // Take over the files one after another, each only if it agrees with the files that were taken over before it. The
-  // other files keep their earlier tokens. A file is not compared with these, because it may be right and they wrong.
+  // Accept the files one after another, each only if it does not contradict the files that were accepted before it. A
+  // file that is not accepted keeps its earlier tokens. No file is compared with those: it may be right and they may be
+  // wrong.
   std::array<TokenEntries, kNumScopes> accepted;
   std::array<TokenEntries, kNumScopes> taken = in_force;
   for (size_t idx = 0; idx < kNumScopes; ++idx) {

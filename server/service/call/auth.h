@@ -20,8 +20,8 @@
 
 namespace maxsim::service {
 
-// The access that a call needs: searching, writing documents of live collections, or changing what is served. A token
-// for one scope is also valid for the scopes before it.
+// The kinds of access that a call may need: to search, to write documents of live collections, or to administer
+// collections. A token for one scope is also valid for the scopes before it.
 enum class Scope : uint8_t { kSearch, kWrite, kAdmin };
 inline constexpr std::array<Scope, kNumScopes> kScopes = {Scope::kSearch, Scope::kWrite, Scope::kAdmin};
 
@@ -32,13 +32,15 @@ struct TokenFiles {
   std::string admin = {};
 };
 
-// Knows which tokens may call what. Thread-safe.
+// Decides by the token of a call whether the call is allowed. Thread-safe.
 //
 // A call needs a token from its scope's file or from the file of a later scope. If writing has no file but
 // administration has one, writing needs a token for administration, because writes change what other clients find. Any
-// other scope without a file accepts the tokens of the scope before it. If searching has no file, everyone may search.
+// other scope without a file accepts the tokens of the scope before it. If searching has no file, no token is needed to
+// search.
 //
-// The files for searching and writing may give tokens to tenants (docs/internals/tenants.md). No tenant administers.
+// The files for searching and writing may give tokens to tenants: clients that may use only some collections or
+// documents. No tenant may administer.
 class Authenticator {
  public:
   // Call Load before Check.
@@ -47,26 +49,25 @@ class Authenticator {
                 {"auth.write_tokens_file", std::move(files.write)},
                 {"auth.admin_tokens_file", std::move(files.admin)}}} {}
 
-  // Reads the files: one token per line, and the settings of a tenant after it; blank lines and lines that begin with #
-  // are ignored. If a file has an error or contradicts an earlier file, its earlier tokens stay in force, and the other
-  // files are still read. Returns NOT_FOUND or PERMISSION_DENIED for a file that cannot be read, INVALID_ARGUMENT for a
-  // file without a token, a token with spaces or wrong settings. If several files have errors, returns the code of the
-  // first error with the messages of all.
+  // Reads the files: one token per line, which the settings of a tenant may follow. Ignores blank lines and lines that
+  // begin with #. If a file has an error or contradicts an earlier file, its earlier tokens stay in force, and the
+  // other files are still read. Returns NOT_FOUND or PERMISSION_DENIED for a file that cannot be read, INVALID_ARGUMENT
+  // for a file without a token, a token with spaces or wrong settings. If several files have errors, returns the code
+  // of the first error with the messages of all.
   absl::Status Load();
-  // Reads the files in the same way, and returns the outcome of each file, by scope.
+  // Does the same as Load, but returns the outcome of each file, by scope.
   std::array<absl::Status, kNumScopes> LoadEach();
 
-  // Returns the caller of a call that admits tenants. The call must go through the tenant gate with this caller.
+  // Returns the caller of a call that tenants may make. The port must then pass the caller to the tenant gate.
   // `authorization` is the header's value, "Bearer TOKEN", or "" if there is none. Returns UNAUTHENTICATED if the token
-  // is missing or unknown; the message says which, but never what was expected. Returns PERMISSION_DENIED if the token
-  // is valid for earlier scopes only, and to tenants for kAdmin. Takes the same time for all wrong tokens of the same
-  // length.
+  // is missing or unknown (the message says which of the two). Returns PERMISSION_DENIED if the token is valid for
+  // earlier scopes only, and to tenants for kAdmin. Takes the same time for all wrong tokens of the same length.
   absl::StatusOr<Caller> Identify(std::string_view authorization, Scope scope) const;
 
-  // Checks a call that tenants may not make. Errors as Identify, and PERMISSION_DENIED to tenants.
+  // Checks a call that tenants may not make. Has the errors of Identify, and returns PERMISSION_DENIED to tenants.
   absl::Status Check(std::string_view authorization, Scope scope) const;
 
-  // Returns the numbers of tokens of a scope's file that are in force, and of those that are tenants'.
+  // Return the number of tokens in force from a scope's file: of all of them, and of those that belong to tenants.
   size_t num_tokens(Scope scope) const { return num_entries(scope, false); }
   size_t num_tenant_tokens(Scope scope) const { return num_entries(scope, true); }
   // Returns whether a token in force is a tenant's.
@@ -85,8 +86,8 @@ class Authenticator {
   };
 
   static size_t IndexOf(Scope scope) { return static_cast<size_t>(scope); }
-  // Returns the first scope whose tokens are valid for calls of `scope`; tokens of later scopes are valid, too.
-  // Returns nullopt if calls of `scope` need no token.
+  // Returns the first scope whose tokens are valid for calls of `scope`; tokens of later scopes are also valid. Returns
+  // nullopt if calls of `scope` need no token.
   std::optional<Scope> WantedFile(Scope scope) const;
   absl::StatusOr<TokenEntries> ReadFile(Scope scope);
   size_t num_entries(Scope scope, bool of_tenants) const;

@@ -12,12 +12,13 @@
 
 namespace maxsim::service {
 
-// The callback that gets a call's answer or error. It is called exactly once: before the function that takes it
-// returns, or later on a thread that it must not hold up.
+// The callback that gets a call's answer or error. It is called exactly once: on the caller's thread before the
+// function that takes it returns, or later on another thread, which it must not block.
 template <typename Response>
 using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
 
-// A call that has not been answered yet. If memory runs out and the call is lost, its destructor answers it.
+// A call that has not been answered yet. If it is destroyed because memory ran out, its destructor answers with an
+// error.
 template <typename Response>
 struct Call {
   Call(Metrics* of_service, CallContext&& of_call, Done<Response>&& when_done)

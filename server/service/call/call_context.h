@@ -1,4 +1,4 @@
-// The facts about a call that a service needs beside its request, whatever the transport.
+// What a service needs to know about a call besides its request, for gRPC and HTTP alike.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace maxsim::service {
 
 class CallRecord;
 
-// Where a call came from, and how long it may take. The times are those of MonotonicNow().
+// Where a call came from, and when it must be answered. All times are on the clock of MonotonicNow().
 struct CallContext {
   std::string_view method;  // as the metrics name it; static
   absl::Time arrival = MonotonicNow();
@@ -25,15 +25,15 @@ struct CallContext {
   bool may_be_held_up = false;                        // a short request may be scored on the calling thread
   tracing::Span span = {};                            // of the call; the service ends it
   // If null, the service counts the call and ends its span before it answers. Otherwise the service fills the record,
-  // and the port writes it once the port knows which status the client gets (call_record.h). Valid until the answer
+  // and the port writes the record when it knows which status the client gets (call_record.h). Valid until the answer
   // is given.
   CallRecord* record = nullptr;
-  // The caller, from Authenticator::Identify. The tenant gate refuses calls whose port has not set it.
+  // The caller, as Authenticator::Identify returned it. If a port has not set it, the tenant gate refuses the call.
   Caller caller = {};
 };
 
-// How a server treats new calls. The first state is kLoading. While it loads or drains, new calls get UNAVAILABLE;
-// calls that were accepted before are not affected.
+// How a server treats new calls. Its first state is kLoading. In kLoading and kDraining, new calls get UNAVAILABLE.
+// Calls that were accepted before go on.
 enum class ServingState { kLoading, kServing, kDraining };
 
 }  // namespace maxsim::service

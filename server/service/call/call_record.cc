@@ -11,8 +11,8 @@
 namespace maxsim::service {
 namespace {
 
-// The shortest time between two warnings about slow requests. Under overload every request is slow, and thousands of
-// log lines would make requests even slower.
+// The minimum time between two warnings about slow requests. Under overload every request is slow, and thousands of log
+// lines would slow the server further.
 constexpr absl::Duration kSlowLineInterval = absl::Milliseconds(100);
 
 int64_t WholeMicroseconds(double us) { return static_cast<int64_t>(us); }

@@ -24,7 +24,8 @@ std::string_view KindOf(const v1::Candidates& candidates) {
   return "none";
 }
 
-// Returns the kind of the request's candidates or, if each query has its own, of the first query's.
+// Returns the kind of the request's candidates. If each query has its own candidates, returns the kind of the first
+// query's.
 std::string_view KindOf(const v1::RerankRequest& request) {
   if (request.has_candidates() || request.queries().empty()) return KindOf(request.candidates());
   return KindOf(request.queries(0).candidates());
@@ -59,7 +60,7 @@ void DescribeCount(std::string_view collection, std::string_view method, const t
 void EndRerank(const absl::Status& status, const CallTimings& timings, absl::Time queued, absl::Time now,
                tracing::Span& span) {
   if (!span.is_recording()) return;
-  // A call that was scored may still end with an error, if its answer cannot be written.
+  // A call that was scored may still end with an error, if its answer cannot be written. So `status` does not tell.
   if (timings.total_us > 0) {
     span.SetAttribute("maxsim.encode_us", timings.encode_us);
     span.SetAttribute("maxsim.queue_us", timings.queue_us);
@@ -67,7 +68,7 @@ void EndRerank(const absl::Status& status, const CallTimings& timings, absl::Tim
     span.SetAttribute("maxsim.kernel_us", timings.kernel_us);
   }
   if (timings.total_us > 0 && queued != absl::InfinitePast()) {
-    // Neither time may be after the call's end. The device's clock may round its times up, so both are clamped.
+    // Neither time may be after the call's end. The device's clock may round its times up, so limit both to `now`.
     const absl::Time started = std::min(queued + absl::Microseconds(timings.queue_us), now);
     const absl::Time scored = std::min(started + absl::Microseconds(timings.copy_us + timings.kernel_us), now);
     span.AddChild("queue", queued, started);

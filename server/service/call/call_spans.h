@@ -1,4 +1,5 @@
-// Describes calls in their spans, for calls over gRPC and over HTTP. For a call that is not traced, it does nothing.
+// Adds attributes and child spans to the spans of calls, for gRPC and HTTP alike. Does nothing for a call that is not
+// traced.
 #pragma once
 
 #include <string_view>
@@ -21,7 +22,7 @@ inline constexpr std::string_view kScrollSpan = "maxsim.v1.Documents/Scroll";
 inline constexpr std::string_view kCountSpan = "maxsim.v1.Documents/Count";
 inline constexpr std::string_view kFacetsSpan = "maxsim.v1.Documents/Facets";
 
-// Adds attributes to the span that say what a rerank request asks for. `method` is the metrics' name of the call.
+// Adds attributes to the span that describe a rerank request. `method` is the call's name in the metrics.
 void DescribeRerank(const v1::RerankRequest& request, std::string_view method, const tracing::Span& span);
 
 // Says what a call of Documents is about.
@@ -31,9 +32,8 @@ void DescribeDocuments(std::string_view collection, std::string_view method, int
 // Adds the collection and the method to the span of a call that counts or lists documents.
 void DescribeCount(std::string_view collection, std::string_view method, const tracing::Span& span);
 
-// The timings of a rerank call's answer (v1::Timings), in microseconds. All are 0 if the call was not scored. Every
-// call has them, and most calls only count them, so this is not the message, which takes longer to make, move and
-// destroy.
+// The timings in a rerank call's answer (v1::Timings), in microseconds. All are 0 if the call was not scored. Most
+// calls only need the numbers, so this is a plain struct: the message takes longer to make, move and destroy.
 struct CallTimings {
   double total_us = 0;
   double encode_us = 0;
@@ -42,8 +42,8 @@ struct CallTimings {
   double kernel_us = 0;
 };
 
-// Ends the span of a call. If a rerank call was scored, `timings` becomes attributes and the child spans "queue" and
-// "score", which begin when the job was submitted (`queued`). `queued` is InfinitePast if no job was submitted.
+// Ends the span of a call. If a rerank call was scored, adds `timings` as attributes, and the child spans "queue" and
+// "score". `queued` is when the job was submitted, or InfinitePast if it was not.
 void EndRerank(const absl::Status& status, const CallTimings& timings, absl::Time queued, absl::Time now,
                tracing::Span& span);
 
@@ -53,9 +53,9 @@ void EndCall(const absl::Status& status, tracing::Span& span);
 // Returns the span "encode" of a call whose texts an encoder turns into vectors.
 tracing::Span StartEncode(const tracing::Span& call);
 
-// Returns the span "group_call" of a router's attempt to have a group carry out part of a call. `group` and `replica`
-// are their names in the cluster. `attempt` is 0 for the first replica that is asked. `is_hedge` says that the router
-// makes this attempt although the previous one has not been answered yet.
+// Returns the span "group_call" of a router's attempt to have a group of servers carry out part of a call. `group` and
+// `replica` are names in the cluster. `attempt` is 0 for the first replica that is asked. `is_hedge` says that the
+// previous attempt has not been answered yet.
 tracing::Span StartGroupAttempt(const tracing::SpanParent& call, std::string_view group, std::string_view replica,
                                 int attempt, bool is_hedge);
 

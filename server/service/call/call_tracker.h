@@ -1,5 +1,5 @@
 // Tracks which calls are in progress, so that a stopping server knows when it may close its port. Closing the port cuts
-// off every unfinished call and every call that arrives meanwhile.
+// off every unfinished call and every call that arrives at that time.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,8 @@ namespace maxsim::service {
 // The class is thread-safe.
 class CallTracker {
  public:
-  // A call is in progress from its construction until End or its destruction. The tracker must outlive it.
+  // A call is in progress from the construction of this object until End or its destruction. The tracker must outlive
+  // it.
   class Call {
    public:
     explicit Call(CallTracker* tracker) : tracker_(tracker), began_before_drain_(tracker->Begin()) {}
@@ -32,15 +33,15 @@ class CallTracker {
     const bool began_before_drain_;
   };
 
-  // Begins the drain. WaitForEarlierCalls will wait for the calls that are in progress now, and not for later ones.
+  // Begins the drain (shutdown). WaitForEarlierCalls will wait only for calls that are in progress now.
   void BeginDrain();
 
-  // Waits, for at most `limit`, until the calls that were in progress at BeginDrain have ended. Returns how many of
-  // them have not.
+  // Waits until the calls that were in progress at BeginDrain have ended, for at most `limit`. Returns how many of them
+  // are still in progress.
   int64_t WaitForEarlierCalls(absl::Duration limit);
 
-  // Waits until no call is in progress and none has begun or ended for `quiet`, because then the clients have noticed
-  // that this server stops, and send it no more calls. Returns false if that takes longer than `limit`.
+  // Waits until no call is in progress and none has begun or ended for `quiet`. Then clients have probably noticed that
+  // this server stops, and send it no more calls. Returns false if that takes longer than `limit`.
   bool WaitForQuiet(absl::Duration quiet, absl::Duration limit);
 
  private:

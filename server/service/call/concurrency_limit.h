@@ -11,19 +11,20 @@
 
 namespace maxsim::service {
 
-// A place is the permission to run one call. A place may outlive this object: a service releases the place of an HTTP
-// call only after it has answered the call, and the HTTP server may be gone by then. Thread-safe.
+// Limits the number of calls that run at a time. A place is the permission to run one call. It may outlive this object:
+// a service releases the place of an HTTP call only after it has answered the call, and the HTTP server may be gone by
+// then. Thread-safe.
 class ConcurrencyLimit {
  public:
-  // `calls` is what the error of Take() calls them, such as "explanations". A client that finds no place may retry
-  // after `retry_delay`.
+  // `calls` names the calls in the error of Take(), such as "explanations". That error tells clients to retry after
+  // `retry_delay`.
   ConcurrencyLimit(int limit, std::string calls, absl::Duration retry_delay)
       : limit_(limit),
         calls_(std::move(calls)),
         retry_delay_(retry_delay),
         num_free_(std::make_shared<std::atomic<int>>(limit)) {}
 
-  // Returns a place, which is freed when its last copy is destroyed; null if none is free.
+  // Takes a place, which is freed when its last copy is destroyed. Returns null if no place is free.
   std::shared_ptr<const void> TryTake() {
     if (num_free_->fetch_sub(1) > 0) {
       return {num_free_.get(), [num_free = num_free_](const void*) { ++*num_free; }};
@@ -32,7 +33,7 @@ class ConcurrencyLimit {
     return nullptr;
   }
 
-  // Returns a place like TryTake, or RESOURCE_EXHAUSTED with RetryInfo if none is free.
+  // Takes a place like TryTake. Returns RESOURCE_EXHAUSTED with RetryInfo if no place is free.
   absl::StatusOr<std::shared_ptr<const void>> Take();
 
   int limit() const { return limit_; }

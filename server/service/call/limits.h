@@ -1,4 +1,5 @@
-// Limits on one request, as configured. GetInfo shows them; validation enforces them before anything is queued.
+// The configured limits on one request. GetInfo shows them, and requests are checked against them before they are
+// queued.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +22,11 @@ struct RequestLimits {
   int64_t max_alignments = 1 << 22;                 // results x query tokens, summed, if alignments are asked for
   uint64_t max_request_bytes = uint64_t{64} << 20;  // of one message on the wire
 
-  // The maximum size of one answer: payloads, ids, unknown ids, alignments. No message can exceed 2 GiB.
+  // The maximum size of one answer: payloads, ids, unknown ids and alignments together. No message can exceed 2 GiB.
   uint64_t max_answer_bytes = uint64_t{64} << 20;
 
-  // Whether to refuse writes of documents with a lossy token (collection::QuantizationLoss) to collections in i8.
+  // Whether to refuse documents with a token that INT8 would distort too much (collection::QuantizationLoss) in i8
+  // collections.
   bool refuse_lossy_tokens = false;
 
   // These limits have no keys of their own: they follow from the engine's executor.
@@ -32,13 +34,14 @@ struct RequestLimits {
   int32_t max_dim = ExecutorOptions{}.max_dim;                    // of inline documents without a collection
 };
 
-// The maximum length of a request_id. It is fixed, since the id is only echoed, never stored.
+// The maximum length of a request_id. It needs no key in the configuration, because the id is only sent back, never
+// stored.
 inline constexpr int64_t kMaxRequestIdBytes = 256;
 
-// If a request has require_proof and no budget, its budget is this many times `refinement.documents`.
+// If a request has require_proof and no budget, its budget is this number times `refinement.documents`.
 inline constexpr int64_t kBudgetFactor = 16;
 
-// The maximum number of payload_fields in a request, and the maximum length of each. A name has at least one byte.
+// The maximum number of payload_fields in a request, and the maximum length of each name. No name may be empty.
 inline constexpr int kMaxPayloadFields = 64;
 inline constexpr size_t kMaxPayloadFieldBytes = 256;
 

@@ -3,8 +3,8 @@
 
 namespace maxsim::service {
 
-// Call it before the first request. protobuf would build the descriptors at their first use, and if memory ran out
-// during that, every later use would read a null pointer.
+// Builds protobuf's descriptors of all messages. Call it before the first request: protobuf would build them at their
+// first use, and if memory ran out then, every later use would read a null pointer.
 void BuildMessageDescriptors();
 
 }  // namespace maxsim::service

@@ -1,4 +1,4 @@
-// Makes the errors of requests, for both ports. An error says which field is wrong, or when to try again.
+// Makes the errors of requests, for both ports. An error can say which field is wrong, or when to try again.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,16 @@ using client::FieldError;
 using client::InvalidField;
 using client::Limit;
 
-// Returns OK if new calls are served, or else UNAVAILABLE with a message for their clients.
+// Returns OK if the server takes new calls in this state. Otherwise returns UNAVAILABLE with a message for clients.
 absl::Status CheckServing(ServingState state);
 
-// Returns CANCELLED if the client has gone, DEADLINE_EXCEEDED if the call's deadline has passed. The latter's message
-// is "the deadline passed" followed by `when`.
+// Returns OK if the client still waits for the answer. Returns CANCELLED if it has cancelled the call, and
+// DEADLINE_EXCEEDED with the message "the deadline passed" and `when` if the deadline has passed.
 absl::Status CheckAwaited(const CallContext& context, std::string_view when);
 inline constexpr std::string_view kWhileFiltering = "while the filter was evaluated";
 
-// Returns the milliseconds of the status's google.rpc.RetryInfo (client/status.h), rounded up; 0 when it has none.
+// Returns the milliseconds of the status's google.rpc.RetryInfo (client/status.h), rounded up. Returns 0 if it has
+// none.
 uint32_t RetryDelayMs(const absl::Status& status);
 
 // Returns "INVALID_ARGUMENT" and so on.

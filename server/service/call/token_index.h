@@ -26,9 +26,9 @@ struct TokenEntry {
 };
 using TokenEntries = std::shared_ptr<const std::vector<TokenEntry>>;  // of one file; null if there is none
 
-// Returns INVALID_ARGUMENT, naming both lines, if two lines of the files contradict each other: they have the same
-// token, and one of them gives it to a tenant; or they have the same tenant with different quotas. Files that are null
-// are skipped.
+// Returns INVALID_ARGUMENT, naming both lines, if two lines of the files contradict each other. They do if both have
+// the same token and one of them gives it to a tenant, or if both have the same tenant with different quotas. Skips
+// files that are null.
 absl::Status CheckTokensTogether(const std::array<TokenEntries, kNumScopes>& files);
 
 // Immutable and thread-safe.
@@ -41,14 +41,14 @@ class TokenIndex {
 
   bool has_tenants() const { return has_tenants_; }
 
-  // A token that was found. If several lines have it, `scope` is that of the last file. It is a tenant's if any of
-  // them gives it to a tenant.
+  // A token that was found. If several lines have it, `scope` is that of the last of their files. If any of them gives
+  // it to a tenant, it is a tenant's.
   struct Found {
     size_t scope = 0;
     std::shared_ptr<const Tenant> tenant;
   };
   // Returns null for an unknown token. Takes the same time for all unknown tokens of the same length, unless their
-  // hashes collide with that of a known token. The hash is seeded, so that clients cannot choose such tokens.
+  // hashes collide with that of a known token. The hash has a random seed, so clients cannot choose colliding tokens.
   const Found* Find(std::string_view token) const;
 
  private:

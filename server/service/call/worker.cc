@@ -24,7 +24,7 @@ absl::Status TooManyTasks() {
 
 Worker::Worker() {
   const MutexLock lock(&mutex_);
-  // Without the first thread no task would ever run. So if it cannot be started, the server does not start.
+  // Start the first thread here: without it no task would ever run. If it cannot be started, the server does not start.
   threads_.emplace_back([this] { Run(); });
 }
 
@@ -37,7 +37,7 @@ void Worker::Post(std::string key, Length length, std::shared_ptr<const StopSign
   absl::Status refused;
   {
     const MutexLock lock(&mutex_);
-    // The signal is read while the lock is held. If the task is stopped after this, Withdraw finds it in the queue.
+    // Read the signal while the lock is held. If it is stopped after that, Withdraw finds the task in the queue.
     refused = stopping_ ? WorkerStopped() : tasks_.size() >= kMaxWaiting ? TooManyTasks() : StopStatus(stop.get());
     if (refused.ok()) {
       tasks_.push_back({std::move(key), length, std::move(stop), std::move(task)});
@@ -74,7 +74,7 @@ void Worker::Stop() {
 }
 
 std::deque<Worker::Waiting>::iterator Worker::NextTask() {
-  // Tasks of one key run one after another, so only the first task of each key may run now.
+  // Tasks of one key run one after another, so of each key only the first waiting task may run now.
   std::set<std::string_view> passed;
   for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
     const bool has_room = task->length == Length::kShort || num_long_ < kMaxLong;

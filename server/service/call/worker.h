@@ -1,5 +1,5 @@
-// Threads for work that must not be done on a thread of a port, such as loading shards. Tasks with the same key run one
-// after another, those with different keys in parallel.
+// Threads for work that must not block a port's threads, such as loading shards. Tasks with the same key run one after
+// another, tasks with different keys in parallel.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Worker {
   // How long a task takes. Long tasks never delay short tasks of other keys.
   enum class Length { kLong, kShort };
 
-  // The maximum number of long tasks that run at a time. It is small because each load starts store.load_threads
+  // The maximum number of long tasks that run at the same time. It is small because each load starts store.load_threads
   // further threads.
   static constexpr size_t kMaxLong = 8;
 
@@ -32,8 +32,8 @@ class Worker {
 
   // A task is called exactly once. When its turn comes, it is called with OK on one of the worker's threads. If its
   // turn will never come, it is called with an error, on any thread: UNAVAILABLE if the worker stops,
-  // RESOURCE_EXHAUSTED if too many tasks wait, or the status of its stop signal if that was stopped. It must then only
-  // report the error.
+  // RESOURCE_EXHAUSTED if too many tasks wait, or the status of its stop signal if that was stopped. With an error, the
+  // task must only report the error.
   using Task = absl::AnyInvocable<void(const absl::Status& turn)>;
 
   Worker();
@@ -46,10 +46,11 @@ class Worker {
   void Post(std::string key, Length length, std::shared_ptr<const StopSignal> stop, Task task);
 
   // Call this after `stop` was stopped. If the task that was posted with `stop` still waits, calls it now, with the
-  // status of `stop`. Without this call the task would get that status only when its turn comes.
+  // status of `stop`. Without Withdraw the task would get that status only when its turn comes.
   void Withdraw(const StopSignal* stop);
 
-  // Drops waiting and future tasks, each with UNAVAILABLE. Does not wait for running tasks. Idempotent.
+  // Calls all waiting and future tasks with UNAVAILABLE instead of running them. Does not wait for running tasks.
+  // Idempotent.
   void Stop();
 
  private:
@@ -63,8 +64,8 @@ class Worker {
   void Run();
   // Returns the first task that may run now, or the end if there is none.
   std::deque<Waiting>::iterator NextTask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Starts another thread if a task has its turn and no thread is idle. If the system has no more threads, the existing
-  // ones do the work.
+  // Starts another thread if a task may run now and no thread is idle. If the system cannot start one, the existing
+  // threads do the work.
   void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;

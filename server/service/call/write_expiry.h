@@ -1,6 +1,7 @@
-// The metadata that says until when a write may begin (ServerClock in rerank.proto). A call may be under way for any
-// time, for example if its connection stands still and then goes on. Its gRPC deadline does not help then, because it
-// counts from the call's arrival. The expiry is a time on the clock of the server that carries out the write.
+// The metadata with which a router says when a write expires: a server must not begin it after that (ServerClock in
+// rerank.proto). A call may be under way for any time, for example if its connection stands still and then goes on. Its
+// gRPC deadline does not help, because gRPC counts it from the call's arrival. The expiry is a time on the clock of the
+// server that carries out the write.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,14 @@ namespace maxsim::service {
 
 inline constexpr char kWriteExpiryKey[] = "maxsim-write-expires";
 
-// Returns the id of this process's clock, which is MonotonicNow(). It is random, and never 0.
+// Returns the id of this process' clock, which is MonotonicNow(). The id is random, and never 0.
 uint64_t ClockId();
 
-// Returns the metadata's value for a server whose clock has this id and shows `expires` when the write expires.
+// Returns the metadata's value. `clock_id` is the id of the server's clock, and `expires` the time on that clock.
 std::string FormatWriteExpiry(uint64_t clock_id, absl::Time expires);
 
-// Returns the time of MonotonicNow() at which the write expires. Returns InfinitePast if the value is for the clock of
-// another process, such as one that listened at this address before, or if it is malformed.
+// Returns the time of MonotonicNow() at which the write expires. Returns InfinitePast (the write must not begin) if the
+// value is malformed or is for the clock of another process, such as one that listened at this address before.
 absl::Time ParseWriteExpiry(std::string_view value);
 
 }  // namespace maxsim::service

@@ -1,4 +1,4 @@
-// Reads the options of a new collection from a CreateCollectionRequest, and those of a collection from its manifest.
+// Reads the options of a new collection from a CreateCollectionRequest, and those of an existing one from its manifest.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace maxsim::service {
 
-// Returns the value of CreateOptions::created_by for collections that this program creates: its name and version.
+// Returns the program's name and version, which new collections store as CreateOptions::created_by.
 std::string CreatedByThisServer();
 
-// Returns the options of the collection to create, or INVALID_ARGUMENT if no collection can have one of the values.
-// Sets `partition` if the request has slots, even if these are all slots.
+// Returns the options of the collection to create, or INVALID_ARGUMENT if a value is not valid for any collection. If
+// the request has slots, sets `partition`, even if these are all slots.
 absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollectionRequest& request);
 
 // Returns the settings of a collection on this server's disk.

@@ -21,12 +21,12 @@ constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 constexpr char kVersionKey[] = "format_version";
 constexpr int64_t kCreatedFormatVersion = 1;
 
-// A string in JSON must be UTF-8, but the name of a folder need not be. So a path that is not UTF-8 is stored in
-// base64.
+// JSON strings must be UTF-8, but the name of a folder need not be. So a path that is not UTF-8 is stored as base64,
+// under the second key.
 constexpr char kPath[] = "path";
 constexpr char kPathInBase64[] = "path_base64";
 
-// Reads the path of an entry, which must be an object. Returns false if the entry has no path.
+// Reads the path of an entry, which must be an object, from either key. Returns false if the entry has no path.
 bool ReadPath(const Json& entry, std::string& path) {
   if (const auto text = entry.find(kPath); text != entry.end() && text->is_string()) {
     path = text->get<std::string>();

@@ -1,5 +1,5 @@
-// A file in each allowed root that lists the live collections that clients have created under this root. After a
-// restart the server reads the file and serves these collections again.
+// A file in each allowed root (a folder of store.allowed_roots) that lists the live collections that clients have
+// created in it. After a restart the server reads the file and serves these collections again.
 #pragma once
 
 #include <string>
@@ -28,7 +28,7 @@ class CreatedCollections {
   // cannot be parsed, and FAILED_PRECONDITION if a later version of maxsimd wrote it.
   absl::StatusOr<std::vector<CreatedCollection>> List(const std::string& root) const;
 
-  // Adds a collection to the file in `root`, replacing one of the same name, and syncs the file to disk.
+  // Adds a collection to the file in `root`, and syncs the file to disk. Replaces an entry of the same name.
   absl::Status Add(const std::string& root, const CreatedCollection& created);
 
   // Removes a name from the file in `root`, if it is there.

@@ -1,4 +1,4 @@
-// Names of collections that calls hold, so that only one call at a time creates or unloads a collection.
+// Locks on names of collections. They ensure that only one call at a time creates or unloads a collection.
 #pragma once
 
 #include <chrono>
@@ -15,10 +15,10 @@ namespace maxsim::service {
 // Thread-safe.
 class HeldNames {
  public:
-  // Waits while another call holds the name, and then holds it. Once `stop` (may be null) is stopped, returns its
-  // status, and does not hold the name.
+  // Waits while another call holds the name, and then holds it. When `stop` (may be null) is stopped, returns the
+  // status of `stop`, and does not hold the name.
   absl::Status Take(const std::string& name, const StopSignal* stop) {
-    // A stop signal does not notify the condition variable, so the wait has a time limit.
+    // Stopping `stop` does not notify the condition variable, so each wait has a time limit.
     constexpr std::chrono::milliseconds kNamePoll{20};
     MutexLock lock(&mutex_);
     while (!names_.insert(name).second) {
@@ -44,7 +44,8 @@ class HeldNames {
 // Holds a name of HeldNames until the end of a scope. For one thread.
 class HeldName {
  public:
-  // `names` must outlive the object. Use the object only if status() is OK: otherwise it does not hold the name.
+  // Holds the name until it is destroyed, if status() is OK; otherwise it does not hold it. `names` must outlive this
+  // object.
   HeldName(HeldNames* names, const std::string& name, const StopSignal* stop)
       : names_(names), name_(name), status_(names->Take(name, stop)) {}
   ~HeldName() {
