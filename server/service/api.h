@@ -30,17 +30,18 @@ class RerankApi {
  public:
   virtual ~RerankApi() = default;
 
-  // Scores a request. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (server/service/call/status.h).
-  // Takes references, because a request passes several of these objects, and each move of the message takes time.
+  // Scores a request, and calls `done` with the answer or an error. Errors as in rerank.proto; RESOURCE_EXHAUSTED
+  // carries RetryInfo (server/service/call/status.h). Takes references, because moving a message takes time, and
+  // several objects pass it on.
   virtual void Rerank(v1::RerankRequest&& request, CallContext&& context, Done<v1::RerankResponse>&& done) = 0;
 
-  // Chooses the collection for callers that name a model and know nothing of collections. If all candidates are inline
-  // documents, clears the name of a collection that is not served. Otherwise, if the request names none, sets the name
-  // of the server's only collection. Returns INVALID_ARGUMENT about the field "model" if the server has no collection
-  // or several.
+  // Chooses the collection for APIs in which a request names a model and no collection. If all candidates are inline
+  // documents, clears a collection name that this server does not serve. Otherwise, if the request names no collection,
+  // sets the name of the server's only one. Returns INVALID_ARGUMENT about the field "model" if the server has no
+  // collection or several.
   virtual absl::Status ChooseCollection(const Caller& caller, v1::RerankRequest* request) const = 0;
 
-  // Counts, in the metrics, a call for which Rerank was not called because its request could not be parsed.
+  // Counts, in the metrics, a call whose request could not be parsed, so that Rerank was not called.
   virtual void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) = 0;
 
   virtual const RequestLimits& limits() const = 0;
@@ -53,9 +54,9 @@ class ExplainApi {
  public:
   virtual ~ExplainApi() = default;
 
-  // Explains the score of the request's only query with its only candidate, a listed id; top_k and return options
-  // have no effect. Errors as in rerank.proto, with NOT_FOUND for an unknown id; INVALID_ARGUMENT beyond
-  // kMaxExplainedPairs; RESOURCE_EXHAUSTED with RetryInfo while too many other explanations are being computed.
+  // Explains the score of the request's only query with its only candidate, which must be an id. top_k and return
+  // options have no effect. Errors as in rerank.proto, with NOT_FOUND for an unknown id, INVALID_ARGUMENT beyond
+  // kMaxExplainedPairs, and RESOURCE_EXHAUSTED with RetryInfo while too many other explanations are being computed.
   virtual void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) = 0;
 
   virtual const RequestLimits& limits() const = 0;
@@ -67,26 +68,27 @@ class DocumentApi {
 
   virtual ~DocumentApi() = default;
 
-  // Writes documents. Errors as in documents.proto. `submitted` may be null. It is called once the documents have
-  // their place in the order of the collection's writes: documents of any later call are written after these. If the
-  // call fails before that, `done` gets the error and `submitted` is not called. So a caller that waits for
-  // `submitted` before its next call can repeat the failed call without changing the order of its writes.
+  // Writes documents. Errors as in documents.proto. `submitted` may be null. It is called when the documents have their
+  // place in the order of the collection's writes: documents of any later call are written after these. If the call
+  // fails before that, `done` gets the error and `submitted` is not called. So a caller that waits for `submitted`
+  // before its next call can repeat a failed call without changing the order of its writes.
   virtual void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
                       Submitted submitted = nullptr) = 0;
 
   // Deletes documents.
   virtual void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) = 0;
 
-  // Returns documents as they are stored. It may block the calling thread while it reads files and devices.
+  // Returns documents as they are stored. May block the calling thread while it reads files and devices.
   virtual void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) = 0;
 
-  // Scroll, Count and Facets look at all documents that match a filter, on the calling thread. Facets and Scroll
-  // return RESOURCE_EXHAUSTED with RetryInfo while too many of their calls run. Scroll may block as Get does.
+  // Scroll, Count and Facets examine all documents that match a filter, on the calling thread. While too many calls of
+  // Facets or Scroll run, further ones return RESOURCE_EXHAUSTED with RetryInfo. Scroll may block as Get does.
   virtual void Scroll(const v1::ScrollRequest& request, CallContext context, Done<v1::ScrollResponse> done) = 0;
   virtual void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) = 0;
   virtual void Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) = 0;
 
-  // Returns whether the ids of a collection are integers; false for one that is not served, or not for this caller.
+  // Returns whether the collection's ids are integers. Returns false if it is not served, or if the caller may not use
+  // it.
   virtual bool HasIntIds(const Caller& caller, std::string_view collection) const = 0;
 
   // Counts a call in the metrics that was refused before it reached this object.
@@ -101,7 +103,8 @@ struct ChangeContext {
   tracing::SpanParent span = {};     // the call's span; calls to other servers become its children
 };
 
-// Calls block. Once the context's `stop` is stopped, they end soon, with its status. Errors as in admin.proto.
+// Calls block. When the context's `stop` is stopped, they end soon, with the status of `stop`. Errors as in
+// admin.proto.
 class CollectionApi {
  public:
   virtual ~CollectionApi() = default;
@@ -120,7 +123,7 @@ class CollectionApi {
                                                      const ChangeContext& context) = 0;
   virtual absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest& request,
                                                    const ChangeContext& context) = 0;
-  // Passes a snapshot of a live collection to `sink`. Returns the sink's error if it fails.
+  // Passes the messages of a snapshot of a live collection to `sink`. If `sink` fails, returns its error.
   virtual absl::Status ReadSnapshot(const std::string& name, SnapshotSink sink, const ChangeContext& context) = 0;
   virtual absl::StatusOr<v1::BootstrapCollectionResponse> Bootstrap(const v1::BootstrapCollectionRequest& request,
                                                                     const ChangeContext& context) = 0;

@@ -1,4 +1,4 @@
-// The part of DocumentApi that is the same for a server of collections and a router.
+// The part of the document API that a server of collections and a router have in common.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class DocumentApiBase : public DocumentApi {
   // `metrics` must outlive the object.
   DocumentApiBase(Metrics* metrics, const RequestLimits& limits) : metrics_(metrics), limits_(limits) {}
 
-  // Returns OK if new calls are served, or else UNAVAILABLE with a message for their clients.
+  // Returns OK if the server takes new calls now. Otherwise returns UNAVAILABLE with a message for clients.
   absl::Status CheckState() const;
 
   Metrics* metrics() const { return metrics_; }

@@ -50,8 +50,8 @@ absl::Status DocumentService::CheckCollectionField(const std::string& name) cons
 
 absl::StatusOr<DocumentService::Target> DocumentService::FindTarget(const std::string& name) const {
   if (absl::Status status = CheckCollectionField(name); !status.ok()) return status;
-  // Another call may unload the collection and load a different one under its name between FindLive and Find. If
-  // FindLive returns the same object before and after Find, the snapshot belongs to that object.
+  // Another call may replace the collection by a different one of the same name between FindLive and Find. If FindLive
+  // returns the same object before and after Find, the snapshot belongs to that object.
   absl::StatusOr<std::shared_ptr<store::LiveDocuments>> live = store_->FindLive(name);
   for (int attempt = 0; attempt < 3 && live.ok(); ++attempt) {
     absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(name);
@@ -88,7 +88,7 @@ absl::Status DocumentService::Prepare(UpsertCall& call) const {
   call.rules = DocumentRulesOf(*call.target.collection, limits());
   if (absl::Status status = CheckDocuments(call.request, call.rules); !status.ok()) return status;
   if (absl::Status status = CheckWrittenVisible(call.request, *call.target.collection); !status.ok()) return status;
-  // Submit checks this again. Here it saves the encoder work for a request that is refused.
+  // Submit checks this again. Checking it here, too, saves the encoder work for a request that will be refused.
   if (absl::Status status = CheckReplaced(call, *call.target.collection); !status.ok()) return status;
   return HasTexts(call.request) ? CheckEncoder(*call.target.collection) : absl::OkStatus();
 }
@@ -124,8 +124,8 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
                  [this, call = std::move(call)](absl::StatusOr<EncodedTexts> encoded) mutable {
                    if (!encoded.ok()) return RefuseWrite(*call, encoded.status());
                    absl::Status placed = Guarded([&] {
-                     // Check again that the encoder suits the collection, because the encoder may have told its
-                     // identity only with this answer.
+                     // Check again that the encoder suits the collection: the encoder's first answer may have told its
+                     // identity (model, dimension).
                      if (absl::Status same = CheckEncoder(*call->target.collection); !same.ok()) return same;
                      size_t next = 0;
                      for (int i = 0; i < call->request.documents_size(); ++i) {
@@ -146,8 +146,8 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
 void DocumentService::NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss) {
   metrics()->live().CountLossyTokens(collection, static_cast<uint64_t>(loss.num_zeroed),
                                      static_cast<uint64_t>(loss.num_coarse));
-  // An encoder that produces outliers does so in every request. So the log line is written at most once a minute, and
-  // the metric counts all outliers.
+  // An encoder that produces outliers does so in every request. So log them at most once a minute. The metric counts
+  // all of them.
   constexpr int64_t kEveryNs = int64_t{60} * 1'000'000'000;
   const int64_t now = absl::ToUnixNanos(MonotonicNow());
   int64_t next = next_loss_line_ns_;
@@ -200,7 +200,7 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
                  });
     return absl::OkStatus();
   });
-  // If Submit failed because memory ran out, the destructor of the call has answered the call.
+  // If Submit failed because memory ran out, the call's destructor has answered it with an error.
   if (status.ok() && submitted != nullptr) submitted();
 }
 

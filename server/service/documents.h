@@ -1,5 +1,5 @@
-// Writes and reads single documents, whatever the transport: gRPC and HTTP both come through here, so that both obey
-// the same rules.
+// Writes and reads single documents. Calls over gRPC and HTTP both come through this class, so that both obey the same
+// rules.
 #pragma once
 
 #include <atomic>
@@ -40,29 +40,29 @@ class DocumentService : public DocumentApiBase {
                   const RequestLimits& limits)
       : DocumentApiBase(metrics, limits), store_(store), texts_(texts) {}
 
-  // Validates on the calling thread, has texts encoded, hands the documents to the live collection, and calls `done`
-  // exactly once. Calls `done` before it returns if it neither asked an encoder nor handed documents over; otherwise on
-  // a thread of the collection or of TextEncoding, which `done` must not hold up. Errors as in documents.proto. If the
-  // call is cancelled or its deadline passes before its documents are handed over, none is written; after that, all
-  // are.
+  // Validates the documents on the calling thread, has texts encoded, hands the documents to the live collection, and
+  // calls `done` exactly once. Calls `done` before it returns if it has neither asked an encoder nor handed documents
+  // over; otherwise on a thread of the collection or of TextEncoding, which `done` must not block. Errors as in
+  // documents.proto. If the call is cancelled or its deadline passes before its documents are handed over, none is
+  // written; after that, all are.
   void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
               Submitted submitted = nullptr) override;
 
   // Deletes documents by their ids. Errors, threads and deadlines are those of Upsert. With a filter, first finds the
-  // documents on the calling thread (document_delete.h), and returns RESOURCE_EXHAUSTED with RetryInfo while
-  // kMaxMatchingDeletes such calls are in progress, or UNAVAILABLE with RetryInfo while the collection's stream is
+  // documents on the calling thread (document_delete.h). It then returns RESOURCE_EXHAUSTED with RetryInfo while
+  // kMaxMatchingDeletes such calls are in progress, and UNAVAILABLE with RetryInfo while the collection's stream is
   // lost.
   void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) override;
 
-  // With return_tokens, it may block while it reads files and devices, and returns RESOURCE_EXHAUSTED with RetryInfo
-  // while too many calls do so. INVALID_ARGUMENT if the answer would be larger than limits.max_answer_bytes.
-  // UNAVAILABLE with RetryInfo if documents are replaced faster than they are read with their versions.
+  // Returns stored documents. With return_tokens, may block while it reads files and devices, and returns
+  // RESOURCE_EXHAUSTED with RetryInfo while too many calls do so. Returns INVALID_ARGUMENT if the answer would be
+  // larger than limits.max_answer_bytes, and UNAVAILABLE with RetryInfo if documents are replaced faster than they are
+  // read.
   void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) override;
   // Does the work of Get without recording the call.
   absl::StatusOr<v1::GetResponse> GetNow(const v1::GetRequest& request, const CallContext& context);
 
-  // Lists a page of the collection's current snapshot (document_scroll.h). With return_tokens, it may block as Get
-  // does.
+  // Lists a page of documents from the current snapshot (document_scroll.h). With return_tokens, may block as Get does.
   void Scroll(const v1::ScrollRequest& request, CallContext context, Done<v1::ScrollResponse> done) override;
 
   // Count in the collection's current snapshot (document_counts.h).
@@ -83,7 +83,8 @@ class DocumentService : public DocumentApiBase {
   // Finds the collection of a call that reads. Also returns the error of CheckState.
   absl::StatusOr<std::shared_ptr<const store::Collection>> FindToRead(const std::string& name) const;
   absl::StatusOr<Target> FindTarget(const std::string& name) const;
-  // Replaces the snapshot of a target by the latest one. Returns UNAVAILABLE if another collection has the name by now.
+  // Replaces target.collection by the latest snapshot. Returns UNAVAILABLE if the name now belongs to another
+  // collection.
   absl::Status FindLatest(const std::string& name, Target& target) const;
   absl::Status Prepare(UpsertCall& call) const;
   // Checks that the call replaces no documents of a snapshot that it may not see.
@@ -91,17 +92,18 @@ class DocumentService : public DocumentApiBase {
   absl::Status CheckEncoder(const store::Collection& collection) const;
   void Encode(std::unique_ptr<UpsertCall> call);
   void Submit(std::unique_ptr<UpsertCall> call);
-  // Counts the lossy tokens of a request that was written, and logs them at most once a minute.
+  // Counts the tokens of a written request that INT8 has distorted too much, and logs them at most once a minute.
   void NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss);
   void DeleteMatching(const v1::DeleteRequest& request, std::unique_ptr<Call<v1::DeleteResponse>> call);
-  // Claims the ids of the deletes of a call that has `visible`, and then leaves out those that are no longer visible.
-  // Returns the claim; null without `visible`, or if that has only slots (WithoutSlots).
+  // For a call that has `visible` (a filter for what it may see): claims the ids of its deletes (WriteClaims), and then
+  // leaves out those that are no longer visible. Returns the claim. Returns null if the call has no `visible`, or if
+  // `visible` names only slots (WithoutSlots).
   absl::StatusOr<std::shared_ptr<const void>> ClaimDeletes(const v1::DeleteRequest& request, const StopCheck& check,
                                                            Target& target, GuardedDeletes& deletes);
   absl::StatusOr<std::vector<store::Write>> ToDeletes(const v1::DeleteRequest& request,
                                                       const DocumentRules& rules) const;
   // Returns the live collection, which knows the versions of its documents. Returns null if `collection` is not live,
-  // because its documents have no versions.
+  // because documents then have no versions.
   std::shared_ptr<store::LiveDocuments> VersionsOf(const store::Collection& collection) const;
   absl::StatusOr<v1::GetResponse> Read(const v1::GetRequest& request) const;
 

@@ -19,9 +19,9 @@
 namespace maxsim::service {
 namespace {
 
-// Passes deletes to the collection. Once they are written, answers the call with the response that `answer` makes from
-// their results. If there are no deletes, answers at once. `place` and `claim` (may be null) are freed right before the
-// call is answered, because the client may make its next call at once.
+// Hands deletes to the collection. When they are written, answers the call with the response that `answer` makes of
+// their results. Without deletes, answers at once. Frees `place` and `claim` (may be null) right before it answers,
+// because the client may make its next call at once.
 template <typename Answer>
 void SubmitDeletes(std::unique_ptr<Call<v1::DeleteResponse>> call, const store::Collection& collection,
                    store::LiveDocuments& live, std::vector<store::Write> writes, std::shared_ptr<const void> place,
@@ -82,13 +82,13 @@ absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::D
 absl::StatusOr<std::shared_ptr<const void>> DocumentService::ClaimDeletes(const v1::DeleteRequest& request,
                                                                           const StopCheck& check, Target& target,
                                                                           GuardedDeletes& deletes) {
-  // An id never changes its slot, so what the deletes were found by still holds for slots.
+  // An id never changes its slot, so slots need no second check. Only the rest of the filter does.
   const std::optional<v1::Filter> visible = request.has_visible() ? WithoutSlots(request.visible()) : std::nullopt;
   if (!visible.has_value()) return nullptr;
   absl::StatusOr<std::shared_ptr<const void>> claim =
       claims_.Claim(request.collection(), *visible, target.collection->manifest().id_type, deletes.writes);
   if (!claim.ok()) return claim.status();
-  // Look again: before the ids were claimed, a document of another client may have replaced one of them.
+  // Look again: before the ids were claimed, another client may have replaced one of the documents.
   if (absl::Status status = FindLatest(request.collection(), target); !status.ok()) return status;
   absl::Status status = LeaveOutHidden(*visible, *target.collection, check, deletes);
   if (!status.ok()) return status;
@@ -162,8 +162,8 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
       deletes = GuardedDeletes(*std::move(writes));
       if (request.has_visible()) {
         const auto check = [&] { return CheckAwaited(call->context, kWhileFiltering); };
-        // Ids of others are not claimed. Otherwise a client could find out which ids another one writes just now, and
-        // could delay these writes.
+        // Leave out hidden ids before the rest is claimed. Otherwise a client could find out which ids another one is
+        // writing just now, and could delay these writes.
         absl::Status hidden = LeaveOutHidden(request.visible(), *target.collection, check, deletes);
         if (!hidden.ok()) return hidden;
         absl::StatusOr<std::shared_ptr<const void>> claimed = ClaimDeletes(request, check, target, deletes);

@@ -17,17 +17,17 @@
 namespace maxsim::service {
 namespace {
 
-// The attempts of one Get, 1 ms apart. An attempt fails if a document is replaced while the call reads it and its
-// version. Further attempts fail until a snapshot with the new document is published, which takes some milliseconds.
-// This may happen with each document of a call, so there are many attempts.
+// The maximum number of attempts of one Get, with 1 ms between them. An attempt fails if a document is replaced while
+// it is read. After that, attempts keep failing for some milliseconds, until a snapshot with the new document is
+// published. This may happen with each document of a call.
 constexpr int kMaxReadAttempts = 50;
-// The attempts of one Scroll. They are few, because each looks at all documents of the collection.
+// The maximum number of attempts of one Scroll. It is small, because each attempt looks at all documents.
 constexpr int kMaxPassAttempts = 3;
 constexpr std::chrono::milliseconds kReadAgainDelay{1};
 constexpr absl::Duration kReplacedRetryDelay = absl::Milliseconds(100);
 
-// Calls `read` again while it returns ABORTED, at most `max_attempts` times in all. The final error is about `field`,
-// the field of the request that chooses the documents.
+// Calls `read` until it returns anything but ABORTED, at most `max_attempts` times. After that, returns UNAVAILABLE
+// about `field`, the field of the request that chooses the documents.
 template <typename Response, typename Read>
 absl::StatusOr<Response> ReadUnreplaced(const char* field, int max_attempts, Read read) {
   for (int attempt = 0; attempt < max_attempts; ++attempt) {

@@ -1,5 +1,5 @@
-// Explains a score: computes every similarity between a query's tokens and a stored document's tokens. The score uses
-// the highest similarity of each query token. An explanation is for a person who examines one answer. It is computed on
+// Explains a score: computes the similarity of every query token with every token of a stored document. The score uses
+// the highest similarity of each query token. Explanations are for people who examine one answer. They are computed on
 // the CPU, outside the queue.
 #pragma once
 
@@ -16,19 +16,21 @@
 
 namespace maxsim::service {
 
-// The maximum number of similarities. That many make about 10 MB of JSON and take at most a second to compute.
+// The maximum number of similarities in one explanation. A million take about 10 MB as JSON and at most a second to
+// compute.
 inline constexpr int64_t kMaxExplainedPairs = int64_t{1} << 20;
 
-// The maximum number of explanations at a time. More would take threads that read and write the bodies of rerank calls.
+// The maximum number of explanations at the same time. More would take threads from rerank calls over HTTP.
 inline constexpr int kMaxExplanations = 2;
 
 ConcurrencyLimit ExplanationLimit();
 
-// Returns INVALID_ARGUMENT unless the request has one query, whose only candidate is a listed id.
+// Returns INVALID_ARGUMENT unless the request has exactly one query, with exactly one candidate, which is given by its
+// id.
 absl::Status CheckExplained(const v1::RerankRequest& request);
 
-// Explains the score of the request's query, whose text has been encoded. `limit` limits how many explanations are
-// computed at a time: beyond it, returns RESOURCE_EXHAUSTED with RetryInfo. Other errors as in ExplainApi.
+// Explains the score of the request's query, whose text has been encoded. If `limit` allows no more explanations at
+// this time, returns RESOURCE_EXHAUSTED with RetryInfo. Other errors as in ExplainApi.
 absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& request,
                                                        const std::shared_ptr<const store::Collection>& collection,
                                                        const RequestLimits& limits, absl::Time deadline,

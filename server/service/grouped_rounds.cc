@@ -88,7 +88,7 @@ absl::Status GroupedRounds::AskForGroups(const StopCheck& check, engine::Job& jo
       continue;
     }
     Asked asked{.ranking = idx, .group = {}, .num_ranked = num_ranked_};
-    // A search with codes scores only refinement.documents documents exactly, so a query cannot rank more than that.
+    // A search with codes scores only refinement.documents documents exactly, so it cannot rank more than these.
     if (grouping_->refinement.documents() != 0) {
       asked.num_ranked = static_cast<int32_t>(
           std::min<int64_t>(asked.num_ranked, static_cast<int64_t>(grouping_->refinement.documents())));
@@ -198,7 +198,7 @@ absl::Status GroupedRounds::TakeGroups(Ranking& ranking, absl::Span<const engine
   collection::FieldReader reader(collection.manifest().fields);
   const size_t first_new = ranking.groups.size();
   size_t num_open = 0;  // new groups that have room
-  // True if the answer needs no candidate after these hits: all candidates are ranked, or the last hit's score is
+  // True if no candidate after these hits can be in the answer: all candidates are ranked, or the last hit's score is
   // below min_score.
   const bool covers_all = hits.size() < static_cast<size_t>(num_ranked) || IsLeftOut(ranking, hits.back());
   for (const engine::Hit& hit : hits) {
@@ -252,8 +252,8 @@ void GroupedRounds::Arrange() {
     std::vector<Group> groups(std::make_move_iterator(ranking.groups.begin() + static_cast<std::ptrdiff_t>(begin)),
                               std::make_move_iterator(ranking.groups.end()));
     std::erase_if(groups, [](const Group& group) { return group.hits.empty(); });
-    // A scan of codes may miss a group's best document, which the group's own query then finds. So sort the groups
-    // again.
+    // Sort the groups again. A scan of codes may have missed a group's best document, which the group's own query has
+    // found.
     std::stable_sort(groups.begin(), groups.end(), BestRanksBefore);
     for (const Group& group : groups) {
       for (const engine::Hit& hit : group.hits) {

@@ -1,16 +1,14 @@
-// Answers a request with group_by by rounds of plain jobs, which are scored one after another. Uses no queue and no
-// clock.
+// Answers a request with group_by by several plain jobs, scored one after another (rounds). Uses no queue and no clock.
 //
-// 1. The first job ranks the best candidates that have a value of the field. These come in rank order, so groups are
-//    found in the order of their best documents.
-//    While too few groups are known and the ranking ended before the candidates did, another job ranks the candidates
-//    that are in none of the known groups.
-// 2. If documents of a group may be missing, the group gets a query of its own, over its documents alone.
+// 1. The first job ranks the best candidates that have a value of the field. Groups are found in the order of their
+//    best documents, because these come in rank order. If this finds too few groups and there are more candidates, a
+//    further job ranks the candidates that belong to none of the groups found.
+// 2. A group that may lack documents gets a query of its own, over its documents alone.
 // 3. If alignments are asked for, a last job scores the results again. It computes the same scores, bit for bit.
 //
-// Each job of step 1 finds at least one group and leaves out all candidates that the previous one ranked. So there
-// are at most as many of these jobs as groups are asked for, and mostly one. The queries of step 2 together score no
-// candidate twice. docs/internals/groups.md has the proof.
+// Each job of step 1 finds at least one group and leaves out all candidates that the previous one ranked. So step 1
+// takes at most as many jobs as groups are asked for, and mostly one. The queries of step 2 together score no candidate
+// twice. docs/internals/groups.md has the proof.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +33,7 @@
 namespace maxsim::service {
 
 struct GroupedRoundsOptions {
-  // Minimum number of candidates that the first job ranks. Each further job ranks four times as many as the last.
+  // Minimum number of candidates that the first job ranks. Each further job ranks four times as many, up to max_ranked.
   int32_t min_ranked = 256;
   int32_t max_ranked = kMaxTopK;
   size_t max_queries_per_job = 64;  // each over the documents of one group
@@ -46,8 +44,8 @@ class GroupedRounds {
   // `translated` must be the translation of a request with group_by, and have a job.
   explicit GroupedRounds(Translated translated, const GroupedRoundsOptions& options = {});
 
-  // Returns the next job, or null when the answer is complete. The caller sets its deadline, cancellation, bytes and
-  // `done`. Returns the error of `check` (may be null), which it calls now and then, or an error if the refinement
+  // Returns the next job, or null when the answer is complete. The caller sets the job's deadline, cancellation, bytes
+  // and `done`. Returns the error of `check` (may be null), which it calls now and then, or an error if the refinement
   // options do not suit the candidates.
   absl::StatusOr<std::unique_ptr<engine::Job>> Next(const StopCheck& check);
 
@@ -57,8 +55,8 @@ class GroupedRounds {
   // Returns the bytes of memory that this object keeps from one round to the next.
   uint64_t held_bytes() const { return engine::JobBytes(*first_); }
 
-  // Parts of the answer. Once Next has returned null, the result is complete: it has the results of the page, group by
-  // group.
+  // Return the two parts of the answer. After Next has returned null, result() has the results of the requested page,
+  // group by group.
   const PendingAnswer& answer() const { return answer_; }
   const engine::JobResult& result() const { return result_; }
 

@@ -8,15 +8,15 @@
 namespace maxsim::service {
 namespace {
 
-// A path begins at the start of the text or after one of these characters. The slashes in a URL do not.
+// A path begins at the start of the text or after one of these characters. The slashes within a URL begin no path.
 constexpr std::string_view kBefore = " \t\n\"'(=[,";
-// A path of the HTTP API ends at one of these characters. The path of a file does not, because names of folders may
-// have any of them.
+// A path of the HTTP API ends at one of these characters. The path of a file does not, because a folder's name may
+// contain any of them.
 constexpr std::string_view kBehindApiPath = " \t\n\"'),;]";
-// In a message, one of these may follow a path that ends with a slash.
+// If a path ends with a slash, one of these may follow that slash in a message.
 constexpr std::string_view kBehindLastSlash = "\"'),;:]";
 
-// Paths of the HTTP API begin with one of these. They are kept, because they tell the client which path to call.
+// Paths of the HTTP API begin with one of these. They are not cut, because they tell the client which path to call.
 constexpr std::string_view kApiPaths[] = {"/v1/", "/v2/", "/text/"};
 
 bool IsApiPath(std::string_view path) {
@@ -24,7 +24,7 @@ bool IsApiPath(std::string_view path) {
                      [path](auto begin) { return path.starts_with(begin); });
 }
 
-// ErrnoStatus ends a message with one of these, after the path, if the code is NOT_FOUND.
+// If the code is NOT_FOUND, a message of ErrnoStatus ends with a path and one of these texts.
 constexpr std::string_view kFileReasons[] = {": No such file or directory", ": Not a directory"};
 
 // Returns the position of the first of kFileReasons from `at` on, or npos.
@@ -43,7 +43,8 @@ bool BeginsPath(std::string_view text, size_t at) {
   return !EndsAt(text, at + 1) && text[at + 1] != ' ';  // a slash between words is no path
 }
 
-// Returns the position after the longest text from `begin` on that may be one path. A URL is not part of a path.
+// Returns the end of the longest part of `text` that begins at `begin` and may be one path. It never extends into a
+// URL.
 size_t EndOfPath(std::string_view text, size_t begin) {
   size_t end = begin + 1;
   while (end < text.size() && text[end] != '\n' && !BeginsPath(text, end)) ++end;
@@ -53,9 +54,8 @@ size_t EndOfPath(std::string_view text, size_t begin) {
   return space == text.npos || space <= begin ? end : space + 1;
 }
 
-// Takes a text that begins with a path, and returns it without the path's folders, which are everything up to the last
-// slash. If a slash follows words after the path, these words are removed too, because they may be part of a folder's
-// name.
+// Takes a text that begins with a path, and removes everything up to its last slash, which are the path's folders. If
+// words stand between two slashes, they are removed, too, because they may be part of a folder's name.
 std::string WithoutFoldersOfPath(std::string_view text) {
   size_t last = text.rfind('/');
   std::string_view ending;
@@ -67,7 +67,7 @@ std::string WithoutFoldersOfPath(std::string_view text) {
   return std::string(text.substr(last + 1)).append(ending);
 }
 
-// Returns the text in which each path of a file that was not found is cut to its last component. Such a path may have
+// Returns the text with the paths of files that were not found cut to their last component. These paths may contain
 // spaces.
 std::string WithoutFoldersOfFiles(std::string_view text) {
   std::string shown;

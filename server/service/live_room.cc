@@ -17,8 +17,8 @@ LiveRoom::Place::~Place() {
 absl::StatusOr<std::unique_ptr<LiveRoom::Place>> LiveRoom::Take(const std::string& name) {
   const uint64_t limit = DescriptorLimit();
   const uint64_t max_collections = limit / 2 / collection::kMaxLogDescriptors;
-  // Make the place before taking the lock. If the function then returns an error, the lock is released before the
-  // place is destroyed, whose destructor takes the lock.
+  // Make the place before taking the lock. If this returns an error, the lock is released first and then the place is
+  // destroyed, whose destructor takes the lock.
   auto place = std::make_unique<Place>(this);
   const MutexLock lock(&mutex_);
   std::set<std::string> open(opening_.begin(), opening_.end());

@@ -1,5 +1,5 @@
-// Decides whether clients may open one more live collection. The logs of all live collections may take half of the
-// process's file descriptors, so that connections and shards always have the other half.
+// Decides whether a client may open one more live collection. The logs of all live collections may take half of the
+// process' file descriptors; the other half is for connections and shards.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@
 
 namespace maxsim::service {
 
-// A place is the permission to open one more live collection. Two calls at the same time cannot both take the last
-// place. Thread-safe. The object must outlive its places.
+// A place is the permission to open one more live collection. Two calls can never both get the last place. Thread-safe.
+// The object must outlive its places.
 class LiveRoom {
  public:
-  // Counts as an open collection until it is destroyed. Hold it until the collection is in the store or could not be
-  // opened.
+  // Counts as an open live collection until it is destroyed. Keep it until the collection is in the store or could not
+  // be opened.
   class Place {
    public:
     explicit Place(LiveRoom* room) : room_(room) {}
@@ -36,8 +36,8 @@ class LiveRoom {
   // `store` must outlive the object.
   explicit LiveRoom(const store::CollectionStore* store) : store_(store) {}
 
-  // Takes a place for the collection `name`. Returns RESOURCE_EXHAUSTED, with the numbers, if no place is left. A
-  // collection that is already open needs no place.
+  // Takes a place for the collection `name`, unless it is open already and needs none. Returns RESOURCE_EXHAUSTED, with
+  // the numbers, if no place is left.
   absl::StatusOr<std::unique_ptr<Place>> Take(const std::string& name);
 
  private:

@@ -17,7 +17,7 @@
 namespace maxsim::service {
 namespace {
 
-// The number of threads that prepare the next rounds of calls with group_by. Preparing a round takes at most some
+// The number of threads that prepare the next rounds (jobs) of calls with group_by. Preparing one takes at most some
 // milliseconds.
 constexpr int kNumGroupingThreads = 2;
 
@@ -91,7 +91,7 @@ void LocalScorer::Answer(std::unique_ptr<RerankCall> call) {
     return Translate(request, *std::move(collection), limits_,
                      [&] { return CheckAwaited(call->context, kWhileFiltering); });
   });
-  // Refuse counts only rejections that are made here, because the scheduler counts its own.
+  // Count this rejection here. The scheduler counts only the rejections that it makes itself.
   if (!translated.ok()) return call->Refuse(RejectionOf(translated.status()), translated.status());
   if (translated->answer.grouping != nullptr && translated->job != nullptr) {
     return AnswerGrouped(std::move(call), *std::move(translated));
@@ -161,14 +161,15 @@ void LocalScorer::NextRound(std::shared_ptr<GroupedCall> grouped) {
     return call.Finish(Build(rounds.answer(), rounds.result()));
   }
   std::unique_ptr<engine::Job> job = *std::move(next);
-  // How many rounds there are is known only at the end, and a call that was begun is not refused.
+  // Charge the tenant, but ignore the quota's error: a call that has begun is not refused, and its number of rounds was
+  // not known.
   call.Charge(job->work, /*is_certain=*/true).IgnoreError();
   SetCaller(call.context, rounds.answer(), *job);
   job->bytes += rounds.held_bytes();
   job->done = [this, grouped = std::move(grouped)](absl::StatusOr<engine::JobResult> result) mutable {
     if (!result.ok()) return grouped->call->Finish(WithRetryDelay(result.status()));
     // This thread belongs to the scheduler, so another thread prepares the next round. If there is no memory to post
-    // that task, the call is destroyed, and its destructor answers with the error.
+    // the task, the call is destroyed, and its destructor answers with the error.
     Guarded([&] {
       boost::asio::post(*grouping_threads_,
                         [this, grouped = std::move(grouped), result = *std::move(result)]() mutable {

@@ -39,15 +39,15 @@ class LocalScorer : public Scorer {
   // Every call must have been answered.
   ~LocalScorer() override;
 
-  // Waits until `deadline` for the calls with group_by that are in progress. The scheduler refuses their next rounds
-  // once it is shut down.
+  // Waits until `deadline` for the calls with group_by that are in progress. When the scheduler has been shut down, it
+  // refuses their next rounds, which ends the calls.
   void Drain(absl::Time deadline);
 
   absl::StatusOr<TextTarget> TargetOf(const v1::RerankRequest& request) const override;
   // Queues a job, or scores it on the calling thread (Scheduler::SubmitOrScore).
   void Answer(std::unique_ptr<RerankCall> call) override;
-  // Computes on the calling thread. Fails with FAILED_PRECONDITION if the document's vectors are only on a device and
-  // their file was replaced.
+  // Computes the explanation on the calling thread. Fails with FAILED_PRECONDITION if the document's vectors are only
+  // on a device and the file that they came from was replaced.
   void Answer(std::unique_ptr<ExplainCall> call) override;
   Rejection RejectionOf(const absl::Status& status) const override;
   bool IsServed(const std::string& collection) const override;

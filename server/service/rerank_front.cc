@@ -49,7 +49,8 @@ absl::Status CheckKind(const ExplainCall& call) { return CheckExplained(call.req
 void RerankCall::Finish(absl::StatusOr<v1::RerankResponse> response) {
   if (done == nullptr) return;
   const absl::Time now = MonotonicNow();
-  // gRPC cancels a call when its deadline passes. Change the status, so that metrics, span and log name the deadline.
+  // gRPC cancels a call when its deadline passes. Change the status, so that metrics, span and log show the deadline as
+  // the cause.
   if (response.status().code() == absl::StatusCode::kCancelled && now >= context.deadline) {
     response = absl::DeadlineExceededError("the deadline passed before the answer was ready");
   }
@@ -199,12 +200,12 @@ void RerankFront::Encode(std::unique_ptr<CallType> call) {
                    absl::Status same = Guarded([&] {
                      call->texts = PlaceTokens(*std::move(encoded), call->is_blank, call->request);
                      call->encode_time = MonotonicNow() - call->context.arrival;
-                     // Check again that the encoder suits the collection, because the encoder may have told its
-                     // identity only with this answer.
+                     // Check again that the encoder suits the collection: the encoder's first answer may have told its
+                     // identity (model, dimension).
                      return CheckTextsAndTarget(call->request);
                    });
                    if (!same.ok()) return call->Refuse(scorer_->RejectionOf(same), same);
-                   // The encoder's threads catch no exceptions, so catch them here. If memory runs out, the call is
+                   // Catch exceptions here, because the encoder's threads catch none. If memory runs out, the call is
                    // destroyed, and its destructor answers with the error.
                    Guarded([&] {
                      scorer_->Answer(std::move(call));

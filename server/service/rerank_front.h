@@ -1,5 +1,5 @@
-// Entry point of all rerank and explain calls, for every transport and both roles. It checks a call, has its texts
-// encoded, and hands it to the Scorer.
+// Receives all rerank and explain calls, over gRPC and HTTP, of a server of collections and of a router. Checks a call,
+// has its texts encoded, and hands it to the Scorer.
 #pragma once
 
 #include <atomic>
@@ -21,16 +21,16 @@ namespace maxsim::service {
 // The class is thread-safe.
 class RerankFront : public RerankApi, public ExplainApi {
  public:
-  // All must outlive the front and every call. Logs a warning for a rerank request that takes `slow_request` or longer,
-  // at most one warning per 100 ms; zero turns this off.
+  // All arguments must outlive the front and every call. Logs a warning for a rerank request that takes `slow_request`
+  // or longer, at most one per 100 ms. Zero turns this off.
   RerankFront(Scorer* scorer, TextEncoding* texts, Metrics* metrics, const RequestLimits& limits,
               absl::Duration slow_request)
       : scorer_(scorer), texts_(texts), metrics_(metrics), limits_(limits), log_(slow_request) {}
 
-  // Check the request's envelope and its texts on the calling thread, have the texts encoded, and hand the call to the
-  // scorer. They call `done` exactly once: before they return if no encoder is needed and the scorer answers
-  // immediately, otherwise on a thread of TextEncoding or of the scorer, which `done` must not hold up. If
-  // context.may_be_held_up and the queue is idle, Rerank may score a request on the calling thread.
+  // Check the request without the collection (CheckEnvelope) on the calling thread, have texts encoded, and hand the
+  // call to the scorer. They call `done` exactly once: before they return if no encoder is needed and the scorer
+  // answers immediately, otherwise on a thread of TextEncoding or of the scorer, which `done` must not block. If
+  // context.may_be_held_up and the queue is idle, Rerank may score the request on the calling thread.
   void Rerank(v1::RerankRequest&& request, CallContext&& context, Done<v1::RerankResponse>&& done) override;
   void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) override;
 
@@ -39,7 +39,7 @@ class RerankFront : public RerankApi, public ExplainApi {
   const RequestLimits& limits() const override { return limits_; }
   std::unique_ptr<v1::EncoderInfo> encoder() const override { return texts_->info(); }
 
-  // Sets the answer to new calls from now on. Explain calls are answered in every state.
+  // Sets how new rerank calls are treated from now on (ServingState). Explain calls are answered in every state.
   void SetState(ServingState state) { state_ = state; }
   ServingState state() const { return state_; }
 

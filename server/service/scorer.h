@@ -1,5 +1,5 @@
-// Answers the calls of RerankFront: from this server's collections (LocalScorer), or from the groups of a cluster
-// (cluster::RouterScorer).
+// Answers the calls of RerankFront: from this server's collections (LocalScorer), or by asking the groups of servers of
+// a cluster (cluster::RouterScorer).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace maxsim::service {
 
-// A call of RerankFront. When a scorer gets it, its request has passed CheckEnvelope and has no texts left.
+// A call of RerankFront. When a scorer gets it, its request has passed CheckEnvelope, and its texts have been encoded.
 template <typename Response>
 struct Question : Call<Response> {
   using Call<Response>::Call;
@@ -39,17 +39,18 @@ struct RerankCall : Question<v1::RerankResponse> {
     if (done != nullptr) Refuse(Rejection::kMemory, NoMemory());
   }
 
-  // Completes the timings of `response`, records the call and answers it. Does nothing if it has been answered.
+  // Completes the timings of `response`, records the call and answers it. Does nothing if the call was answered before.
   void Finish(absl::StatusOr<v1::RerankResponse> response);
 
   // Answers a call that was not scored, and counts why.
   [[gnu::cold]] void Refuse(Rejection reason, absl::Status status);
 
-  // Adds to the work that the call has cost. If its tenant has no token pairs left, returns the quota's error and adds
-  // nothing, unless the work is done already or part of a call that was let in (`is_certain`).
+  // Charges the call's tenant for `num_pairs` more token pairs. If the tenant has none left, returns the quota's error
+  // and charges nothing. With `is_certain` always charges and returns OK, because the work is done already or belongs
+  // to a call that has begun.
   absl::Status Charge(uint64_t num_pairs, bool is_certain);
-  // Gives back the charge of a call that the queue refused. Calls that were cancelled or too late keep theirs: the
-  // server may have scored them.
+  // Gives back the charge of a call that the queue refused. Do not call it for calls that were cancelled or too late,
+  // because the server may have scored them.
   void ReturnCharge();
 
   RequestLog* log = nullptr;
@@ -77,15 +78,15 @@ class Scorer {
  public:
   virtual ~Scorer() = default;
 
-  // Returns the facts about the requested collection that the encoder needs. If the collection cannot answer the
+  // Returns what decides whether the encoder suits the requested collection. If the collection cannot answer the
   // request, returns the same error as Answer.
   virtual absl::StatusOr<TextTarget> TargetOf(const v1::RerankRequest& request) const = 0;
 
-  // Score the call and finish it, either before they return or later on a thread that the call must not hold up.
+  // Score the call and finish it: before they return, or later on another thread, which the call must not block.
   virtual void Answer(std::unique_ptr<RerankCall> call) = 0;
   virtual void Answer(std::unique_ptr<ExplainCall> call) = 0;
 
-  // Returns the reason to count for a rerank call that the scorer or TargetOf refused with `status`.
+  // Returns the reason that the metrics count for a rerank call which the scorer or TargetOf refused with `status`.
   virtual Rejection RejectionOf(const absl::Status& status) const;
 
   virtual bool IsServed(const std::string& collection) const = 0;

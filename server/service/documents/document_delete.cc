@@ -20,11 +20,11 @@
 namespace maxsim::service {
 namespace {
 
-// A client that is refused tries again after this time. A delete by filter may take seconds, and a client makes only a
-// few attempts.
+// How long a client that was refused should wait. A delete by filter may take seconds, and clients make only a few
+// attempts.
 constexpr absl::Duration kDeleteRetryDelay = absl::Seconds(1);
 
-// A server connects to its stream again by itself. A client tries again after this time.
+// How long a client should wait while the collection's stream is lost. The server connects to it again by itself.
 constexpr absl::Duration kStreamRetryDelay = absl::Seconds(1);
 
 template <typename Id>

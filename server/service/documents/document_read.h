@@ -11,9 +11,10 @@
 
 namespace maxsim::service {
 
-// Returns the documents of the request's ids that the collection holds and that are visible, and the other ids.
-// Versions are those of `live`; if that is null, no document has one. `readers` bounds the calls that read token
-// vectors at a time. Errors are those of DocumentService::Get, and the ABORTED of DocumentReader::CorrectVersions.
+// Returns the documents of the request's ids, and as missing the ids that the collection does not hold or that are not
+// visible. `live` gives the versions; if it is null, documents have none. `readers` limits the calls that read token
+// vectors at the same time. Errors are those of DocumentService::Get, and the ABORTED of
+// DocumentReader::CorrectVersions.
 absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, const store::Collection& collection,
                                               const store::LiveDocuments* live, const RequestLimits& limits,
                                               ConcurrencyLimit* readers);

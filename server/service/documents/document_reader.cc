@@ -15,12 +15,13 @@ namespace {
 
 constexpr absl::Duration kReadRetryDelay = absl::Seconds(1);
 
-// Bytes in the message, rounded up: the numbers of a document, and the overhead of a string.
+// Upper bounds of sizes in the answer, in bytes: the numbers of a document, and what a string takes beyond its
+// characters.
 constexpr uint64_t kDocumentBytes = 64;
 constexpr uint64_t kDocumentStringBytes = 6;
 
-// Finds the documents of an answer by their ids, for the records of a log. A log may have many records, and a Get
-// request may name one id several times.
+// Finds the documents of an answer that have a given id. There may be several, because a Get request may name an id
+// more than once. An index, because a log may have many records to look up.
 class DocumentsById {
  public:
   explicit DocumentsById(DocumentReader::Documents& documents) {
@@ -89,7 +90,7 @@ absl::StatusOr<bool> DocumentReader::AddAs(const Id& id, size_t id_bytes, uint64
 
 absl::Status DocumentReader::CorrectVersions() {
   if (live_ == nullptr || documents_.empty()) return absl::OkStatus();
-  // Built at the first record, because the log seldom has records after the snapshot.
+  // Made only at the first record: usually the log has no record after the snapshot.
   std::optional<DocumentsById> by_id;
   std::set<v1::StoredDocument*> written;
   absl::Status status =

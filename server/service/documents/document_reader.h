@@ -19,11 +19,11 @@
 
 namespace maxsim::service {
 
-// More calls that read token vectors at a time would take threads from other calls.
+// The maximum number of calls that read token vectors at the same time. More would take threads from other calls.
 inline constexpr int kMaxReaders = 2;
 
-// Returns the type in which token vectors of a storage are read: that type itself, or F32 for residual codes, which are
-// decoded.
+// Returns the type in which a collection's token vectors are returned: its storage type, or F32 for residual codes,
+// which are decoded.
 constexpr ScalarType ReadType(ScalarType storage) { return IsResidual(storage) ? ScalarType::kF32 : storage; }
 
 // Limits calls that read token vectors to kMaxReaders at a time.
@@ -38,21 +38,21 @@ class DocumentReader {
   };
   using Documents = google::protobuf::RepeatedPtrField<v1::StoredDocument>;
 
-  // All must outlive the reader. `live` has the versions; if it is null, no document has one. `documents`, where they
-  // are added, must be empty.
+  // All arguments must outlive the reader. `live` gives the versions; if it is null, documents have none. The reader
+  // adds documents to `documents`, which must be empty.
   DocumentReader(Parts parts, const store::Collection& collection, const store::LiveDocuments* live,
                  const RequestLimits& limits, Documents* documents)
       : parts_(parts), collection_(collection), live_(live), limits_(limits), documents_(*documents) {}
 
-  // Add the document that has this id and ordinal. Return false, and add nothing, if the answer would then be larger
-  // than limits.max_answer_bytes; num_bytes() is then what it would have. Only the method of the collection's id type
-  // may be called. Errors are those of the log and of Collection::ReadDocument.
+  // Add the document that has this id and ordinal (number in the collection). If the answer would become larger than
+  // limits.max_answer_bytes, they return false and add nothing; num_bytes() is then that size. Call only the method for
+  // the collection's type of ids. Errors are those of the log and of Collection::ReadDocument.
   absl::StatusOr<bool> Add(std::string_view id, uint64_t ordinal);
   absl::StatusOr<bool> Add(int64_t id, uint64_t ordinal);
 
-  // Call it after the last document. Corrects the versions that are not those of the documents read: if another write
-  // came in between, the version found was that of this write. ABORTED if a document was replaced meanwhile and its
-  // version is no longer known: then a newer snapshot of the collection has to be read, which is there or soon is.
+  // Call it after the last document. If a document was written after the snapshot, the version found for it may be that
+  // of the later write. Corrects such versions to those of the documents that were read. Returns ABORTED if such a
+  // version is no longer known; then read again from a newer snapshot, which comes within milliseconds.
   absl::Status CorrectVersions();
 
   uint64_t num_bytes() const { return num_bytes_; }  // of the documents in the answer, rounded up

@@ -30,7 +30,7 @@ absl::Status CheckAfter(const v1::ScrollRequest& request, const DocumentRules& r
   return absl::OkStatus();
 }
 
-// Returns the error for a page whose first document is too large for an answer, even without other documents.
+// Returns the error for a page that cannot even have its first document, because this alone is too large for an answer.
 absl::Status FirstTooLarge(const v1::ScrollRequest& request, uint64_t num_bytes, const RequestLimits& limits) {
   return InvalidField(request.return_tokens()     ? "return_tokens"
                       : request.return_payloads() ? "return_payloads"

@@ -23,8 +23,8 @@ absl::Status CheckScrollLimit(uint64_t limit);
 // Returns how many documents the request asks for.
 uint32_t ScrollLimitOf(const v1::ScrollRequest& request);
 
-// Returns the next page of a snapshot of the collection. Versions are those of `live`; if that is null, no document
-// has one. `readers` bounds the calls that read token vectors at a time. Calls `check` now and then, and returns its
+// Returns the next page of documents of the snapshot. `live` gives the versions; if it is null, documents have none.
+// `readers` limits the calls that read token vectors at the same time. Calls `check` now and then, and returns its
 // error. Other errors are INVALID_ARGUMENT about a field of the request, those of CheckSequence and CheckGeneration,
 // those of Get about reading documents, and the ABORTED of DocumentReader::CorrectVersions.
 absl::StatusOr<v1::ScrollResponse> ScrollDocuments(const v1::ScrollRequest& request,

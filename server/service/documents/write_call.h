@@ -50,8 +50,8 @@ absl::StatusOr<Response> WriteResponseOf(const absl::StatusOr<store::WriteResult
   });
 }
 
-// Ends a write that was never handed over to the collection. If the status is one after which clients may try again,
-// the error also says that nothing was written, so that they can do so safely.
+// Answers a write that was never handed over to the collection with an error. If clients may try again after this
+// error, it also says that nothing was written, so that they can do so safely.
 template <typename Response>
 void RefuseWrite(Call<Response>& call, absl::Status status) {
   if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) client::SetNothingWritten(status);

@@ -1,6 +1,6 @@
-// Keeps two tenants from writing one id at the same time: the second one is refused. Each write of a tenant is checked
-// against the documents that are there (write_guard.h), and another tenant's write of the same id must not come between
-// this check and the write.
+// Keeps two tenants from writing one id at the same time. A tenant's write is first checked against the stored
+// documents (write_guard.h). Between this check and the write, no other tenant may write the id, so the second write is
+// refused.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,14 @@
 
 namespace maxsim::service {
 
-// Thread-safe. Writes with equal filters do not exclude each other: they may replace each other's documents. Slots do
-// not count: filters are compared by WithoutSlots.
+// Thread-safe. Writes with equal filters may claim the same id: they may replace each other's documents anyway. Filters
+// are compared without slots (WithoutSlots).
 class WriteClaims {
  public:
-  // Claims the ids of a write that has `visible`, until the last copy of the result is destroyed. Claim them before the
-  // write is checked, and keep them until it is visible. Returns RESOURCE_EXHAUSTED, with RetryInfo, if a write with
-  // another filter has claimed one of them. A claim may outlive this object.
+  // Claims the ids of a write that has `visible` (a filter for what it may see). Claim them before the write is
+  // checked. The ids are free again when the last copy of the result is destroyed: keep it until the written documents
+  // can be seen. Returns RESOURCE_EXHAUSTED, with RetryInfo, if a write with another filter has claimed one of the ids.
+  // A claim may outlive this object.
   absl::StatusOr<std::shared_ptr<const void>> Claim(const v1::UpsertRequest& request);
   // Claims the ids of writes, which are of this type.
   absl::StatusOr<std::shared_ptr<const void>> Claim(const std::string& collection, const v1::Filter& visible,
@@ -41,8 +42,8 @@ class WriteClaims {
   struct Table {
     Mutex mutex;
     std::unordered_map<std::string, Holders> by_id ABSL_GUARDED_BY(mutex);
-    // The serialized filters of the writes in progress, and how many writes have each. A filter is kept once, because
-    // it may be much longer than an id.
+    // The serialized filters of the writes in progress, with the number of writes that have each. All writes with a
+    // filter share one copy, because it may be much longer than an id.
     std::unordered_map<std::string, int64_t> filters ABSL_GUARDED_BY(mutex);
   };
   class Claimed;

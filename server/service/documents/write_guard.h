@@ -1,4 +1,4 @@
-// Keeps the writes of a request among the documents that it may see (UpsertRequest.visible, DeleteRequest.visible).
+// Refuses or leaves out writes of documents that the client may not see (UpsertRequest.visible, DeleteRequest.visible).
 #pragma once
 
 #include <utility>
@@ -14,12 +14,12 @@
 namespace maxsim::service {
 
 // Check an upsert that has passed CheckDocuments. They return OK for a request without `visible`, the errors of
-// CanonicalVisible for a `visible` that does not suit the collection, and the error of `check` (may be null).
+// CanonicalVisible if `visible` does not suit the collection, and the error of `check` (may be null).
 //
-// Returns INVALID_ARGUMENT about the payload of the first document that `visible` does not match.
+// Returns INVALID_ARGUMENT about the payload of the first new document that does not match `visible`.
 absl::Status CheckWrittenVisible(const v1::UpsertRequest& request, const store::Collection& collection);
-// Returns PERMISSION_DENIED about the first document whose id is that of a stored document that is not visible. The
-// collection's latest snapshot must be passed, since a document may have been written in the meantime.
+// Returns PERMISSION_DENIED about the first document that would replace a stored document which does not match
+// `visible`. Pass the collection's latest snapshot, because a document may have been written in the meantime.
 absl::Status CheckReplacedVisible(const v1::UpsertRequest& request, const store::Collection& collection,
                                   const StopCheck& check);
 
@@ -32,12 +32,12 @@ struct GuardedDeletes {
 };
 
 // Leaves out the deletes of ids that no visible document of the snapshot has. The ids must be of the collection's type.
-// Leaves out none if `visible` is true for every document of the collection (Filter::Everything), as if there were no
-// `visible`. Errors are those of the checks above.
+// If `visible` matches every document (Filter::Everything), leaves out nothing, not even unknown ids. Errors are those
+// of the checks above.
 absl::Status LeaveOutHidden(const v1::Filter& visible, const store::Collection& collection, const StopCheck& check,
                             GuardedDeletes& deletes);
 
-// Returns the results of all deletes, given those of the visible ones. The hidden ones are not found.
+// Returns the results of all deletes, given those of the visible ones. The result of each hidden one is "not found".
 store::WriteResults WithHidden(const store::WriteResults& written, const std::vector<bool>& is_visible);
 
 }  // namespace maxsim::service

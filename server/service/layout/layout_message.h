@@ -10,11 +10,11 @@
 
 namespace maxsim::service {
 
-// Returns the owners of a layout as they are. They need not be valid (collection::CheckSlotOwners).
+// Converts the owners of a layout without checking them. They may be invalid (collection::CheckSlotOwners).
 std::vector<collection::SlotOwner> OwnersOf(const v1::SlotLayout& layout);
 
-// Returns the owners of a request, or INVALID_ARGUMENT about the field, with the limit that it breaks, if they are not
-// valid (collection::CheckSlotOwners).
+// Returns the owners of a request. If they are not valid (collection::CheckSlotOwners), returns INVALID_ARGUMENT about
+// the field, with the limit that it breaks.
 absl::StatusOr<std::vector<collection::SlotOwner>> OwnersOf(const v1::SetLayoutRequest& request);
 
 v1::SlotLayout ToProto(const collection::SlotLayout& layout);

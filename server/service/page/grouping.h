@@ -1,4 +1,4 @@
-// Checks and converts the grouping that a request asks for (group_by, group_size, group_values).
+// Checks and converts the fields of a request that group its results (group_by, group_size, group_values).
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct Grouping {
   std::string field;      // its name
   size_t num_groups = 0;  // number of best groups that must be known: offset + top_k
   size_t group_size = 0;  // maximum number of documents per group
-  // A document must match all of these canonical filters: the request's filter, if it has one, and a filter that
-  // requires a value of the field (one of group_values if the request has these).
+  // Candidates must match all of these canonical filters: the request's filter, if it has one, and a filter that
+  // requires a value of the field (if the request has group_values, one of these).
   std::vector<collection::Filter> filters;
   v1::RefinementOptions refinement;  // as the request has it
 };
@@ -31,16 +31,16 @@ struct Grouping {
 int64_t GroupSizeOf(const v1::RerankRequest& request);
 
 // Checks the grouping as far as possible without the collection. The request must have passed CheckPage. Returns
-// INVALID_ARGUMENT for group_size or group_values without group_by, for more than limits.max_top_k values, and for
-// more than limits.max_top_k documents, (offset + top_k) x group_size.
+// INVALID_ARGUMENT for group_size or group_values without group_by, for more than limits.max_top_k group_values, and if
+// (offset + top_k) x group_size exceeds limits.max_top_k.
 absl::Status CheckGrouping(const v1::RerankRequest& request, const RequestLimits& limits);
 
-// Returns the grouping that the request asks for, in a collection with these fields. `filter` (may be null) is the
-// request's filter in canonical form. INVALID_ARGUMENT for a field that is not declared, or not a keyword.
+// Returns the grouping that the request asks for. `fields` are the collection's. `filter` (may be null) is the
+// request's filter in canonical form. Returns INVALID_ARGUMENT if the field is not declared, or is not a keyword field.
 absl::StatusOr<Grouping> GroupingOf(const v1::RerankRequest& request, const collection::Filter* filter,
                                     const std::vector<collection::Field>& fields, const RequestLimits& limits);
 
-// Joins canonical filters by AND into one canonical filter. It may be larger than CheckFilter would allow.
+// Returns one canonical filter that matches if all `filters` do. It may be larger than CheckFilter would allow.
 collection::Filter AllOf(std::vector<collection::Filter> filters);
 
 }  // namespace maxsim::service

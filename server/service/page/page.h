@@ -1,4 +1,4 @@
-// Chooses the results of a ranking that the answer has, by RerankRequest.offset, top_k and min_score.
+// Chooses which results of a ranking the answer has, by RerankRequest.offset, top_k and min_score.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct Page {
   int64_t top_k = 0;                                          // results at most
   float min_score = -std::numeric_limits<float>::infinity();  // results with lower scores are left out
 
-  // Returns how many of the best candidates must be known, so that the results of the page are among them.
+  // Returns the number of best candidates that must be ranked to fill the page: those before it, and its own.
   int64_t num_ranked() const { return offset + top_k; }
 };
 
@@ -29,15 +29,14 @@ struct RankRange {
   size_t size() const { return end - begin; }
 };
 
-// Returns the page that a request asks for. The request must have passed CheckPage.
+// Returns the page (range of ranks) that a request asks for. The request must have passed CheckPage.
 Page PageOf(const v1::RerankRequest& request, const RequestLimits& limits);
 
-// Returns INVALID_ARGUMENT for more than limits.max_top_k ranks (offset + top_k), and for a min_score that is not
-// finite.
+// Returns INVALID_ARGUMENT if offset + top_k exceeds limits.max_top_k, or if min_score is not finite.
 absl::Status CheckPage(const v1::RerankRequest& request, const RequestLimits& limits);
 
-// Returns which of the best `num_ranked` candidates of a query are on the page. `score_of` maps a candidate's index to
-// its score as the answer shows it.
+// Returns which of a query's best `num_ranked` candidates are on the page. `score_of` returns the score of a candidate
+// (0 is the best one) as the answer shows it.
 template <typename ScoreOf>
 RankRange RangeOnPage(const Page& page, size_t num_ranked, ScoreOf score_of) {
   RankRange range{.begin = std::min(static_cast<size_t>(page.offset), num_ranked), .end = num_ranked};

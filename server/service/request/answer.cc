@@ -34,8 +34,8 @@ uint64_t MissingBytes(const ResolvedCandidates& candidates) {
   return bytes;
 }
 
-// Returns the size of the unknown ids of all queries. If neighbouring queries share their candidates, the size is
-// computed once for them.
+// Returns the size of the unknown ids of all queries. Queries that share candidates often stand next to each other, and
+// their size is computed once.
 uint64_t MissingBytes(const PendingAnswer& answer) {
   uint64_t sum = 0;
   uint64_t bytes = 0;
@@ -142,8 +142,8 @@ void FillGroups(const PendingAnswer::GroupedQuery& grouped, v1::QueryResult& res
   if (grouped.refinement.has_value()) *result.mutable_refinement() = *grouped.refinement;
 }
 
-// Sets the positions of hits of queries that search the whole collection. Until here, such a hit's position was its
-// ordinal. In a partition it becomes the position in the collection before that was cut.
+// Sets the positions of hits of queries of the whole collection or of a filter. A hit's position is its ordinal until
+// then. In a partition of a collection it becomes the document's position in the undivided collection.
 void FillPositions(const PendingAnswer& answer, const store::Collection& collection, v1::RerankResponse& response,
                    const engine::JobResult& result) {
   for (size_t i = 0; i < answer.queries.size(); ++i) {
@@ -205,7 +205,7 @@ absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResul
     if (query.candidates->is_inline) continue;
     for (const engine::Hit& hit : on_page.hits) {
       bytes += has_strings ? collection.string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
-      // Payloads count in full even if only some of their members are returned, because the whole payloads are read.
+      // Count whole payloads even if only some of their members are returned, because the whole payloads are read.
       if (answer.return_payloads) payload_bytes += collection.payload(hit.ordinal).size() + kStringBytes;
     }
   }

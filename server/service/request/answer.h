@@ -1,4 +1,4 @@
-// Turns the result of a job into a RerankResponse, and bounds its size. Pure: no queue, no clock, no gRPC.
+// Turns the result of a job into a RerankResponse, and limits its size. Uses no queue, no clock and no gRPC.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace maxsim::service {
 
-// The parts of a request that are kept after its job is submitted, because the answer needs them.
+// The parts of a request that are kept after its job is submitted, because its answer needs them.
 struct PendingAnswer {
   std::string request_id;
   std::shared_ptr<const store::Collection> collection;
@@ -37,8 +37,8 @@ struct PendingAnswer {
         -1;  // index in Job::queries and in JobResult::queries; -1 if no candidate is known and nothing is scored
   };
   std::vector<Query> queries;  // as in the request
-  // The part of an answer to a query with group_by that JobResult does not hold. The query's results are in the order
-  // of the groups.
+  // For a query with group_by, the part of the answer that JobResult does not have. The results are ordered group by
+  // group.
   struct GroupedQuery {
     std::vector<std::string> values;  // [results]
     std::optional<v1::Refinement> refinement;
@@ -46,22 +46,23 @@ struct PendingAnswer {
   std::vector<GroupedQuery> grouped;  // [queries]; empty without group_by
 };
 
-// Returns a candidate's score as the answer shows it: divided if the request asks for normalization.
+// Returns a candidate's score as the answer shows it: divided by the query's tokens if the request asks for
+// normalization.
 float ScoreOf(const PendingAnswer& answer, const PendingAnswer::Query& query, float score);
 
-// Returns the host memory held by the job and by the data that is kept for its answer. Excludes the request itself.
+// Returns the host memory that the job and the data for its answer take. Does not count the request itself.
 uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer);
 
-// Return INVALID_ARGUMENT if the unknown ids, or `num_matches` token matches, would take more than
-// limits.max_answer_bytes in the answer's message. Both numbers are known before anything is scored.
+// Return INVALID_ARGUMENT if the unknown ids, or `num_matches` token matches, alone would take more than
+// limits.max_answer_bytes in the answer. Both can be called before anything is scored.
 absl::Status CheckMissing(const PendingAnswer& answer, const RequestLimits& limits);
 absl::Status CheckAlignments(uint64_t num_matches, const RequestLimits& limits);
 
-// INVALID_ARGUMENT when the message of the whole answer would be larger than limits.max_answer_bytes.
+// Returns INVALID_ARGUMENT if the whole answer would be larger than limits.max_answer_bytes.
 absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result, const RequestLimits& limits);
 
-// `result` is the job's, or empty if there was no job. Fills in all timings but encode_us and total_us, which
-// RerankCall::Finish sets.
+// Returns the answer. `result` is the job's, or empty if there was no job. Sets all timings except encode_us and
+// total_us, which RerankCall::Finish sets.
 v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobResult& result);
 
 }  // namespace maxsim::service

@@ -6,8 +6,8 @@
 namespace maxsim::service {
 namespace {
 
-// White space as Python's str.isspace defines it, because maxsim-encoder refuses blank texts by this definition.
-// Beyond ASCII: U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F and U+3000.
+// White space as Python's str.isspace defines it, because maxsim-encoder refuses blank texts by this definition. Beyond
+// ASCII: U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F and U+3000.
 constexpr std::string_view kAscii = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
 constexpr std::array<std::string_view, 19> kLonger = {
     "\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\x80", "\xe2\x80\x81", "\xe2\x80\x82", "\xe2\x80\x83",

@@ -5,7 +5,7 @@
 
 namespace maxsim::service {
 
-// Returns true if the text is empty or has only white space, including Unicode's. `text` need not be UTF-8.
+// Returns true if the text is empty or has only white space, including that of Unicode. The text need not be UTF-8.
 bool IsBlank(std::string_view text);
 
 }  // namespace maxsim::service

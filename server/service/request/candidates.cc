@@ -20,9 +20,8 @@
 namespace maxsim::service {
 namespace {
 
-// The ids of a list that the collection does not hold, each once. This is not one of abseil's sets, because an
-// allocation that throws leaves those broken (guard.h). The hash is seeded, so that no client can choose ids that
-// collide.
+// The ids of a list that the collection does not hold, each once. Not one of abseil's sets: those are broken after an
+// allocation that throws (guard.h). The hash has a random seed, so that no client can choose ids that collide.
 template <typename Id>
 using MissingIds = std::unordered_set<Id, absl::Hash<Id>>;
 
@@ -47,8 +46,8 @@ void KeepMatching(const store::Collection& collection, const store::MatchingDocu
   set.positions.resize(count);
 }
 
-// Finds the ids and drops repeated ones. `add_missing` is called with the index of each id that the collection does not
-// hold or that is not `visible`, in the list's order.
+// Finds the documents of the ids, and drops repeated ids. Calls `add_missing` with the index of each id that the
+// collection does not hold or that is not in `visible`, in the list's order.
 template <typename Id, typename AddMissing>
 void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, const store::MatchingDocuments* visible,
                  engine::CandidateSet& set, AddMissing add_missing) {

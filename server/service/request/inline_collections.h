@@ -1,4 +1,4 @@
-// Empty collections, for scoring the inline documents of requests that name no collection.
+// Empty collections. A request that names no collection is scored on one, together with its inline documents.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@
 
 namespace maxsim::service {
 
-// Keeps an empty F16 collection per dimension, so that requests of one dimension share batches. Thread-safe.
+// Keeps one empty F16 collection per dimension, so that requests of the same dimension can share batches. Thread-safe.
 class InlineCollections {
  public:
-  // Returns the collection for vectors of `dim` dimensions (kMinDim to kMaxDim). Its name is "" and its generation 0.
+  // Returns the collection for vectors of `dim` dimensions (kMinDim to kMaxDim). It has the name "" and the generation
+  // 0.
   absl::StatusOr<std::shared_ptr<const store::Collection>> For(int32_t dim);
 
  private:

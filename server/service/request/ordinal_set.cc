@@ -6,13 +6,13 @@
 namespace maxsim::service {
 namespace {
 
-// A thread does not keep a table with more slots than this. A larger one would hold megabytes for a request that may
-// not come again, and allocating it anew takes little time compared with processing a list of that size.
+// The largest table that a thread keeps for the next list. A larger one would hold megabytes for a request that may not
+// come again. Allocating it anew takes little time compared with processing a list of that size.
 constexpr size_t kMaxKeptSlots = size_t{1} << 17;
 constexpr size_t kMinSlots = 16;
 constexpr uint64_t kMaxList = (uint64_t{1} << 24) - 1;
-// A bitmap is faster than a table if it has at most kWordsOfOrdinal words for each ordinal in the list and fits into
-// a core's L2 cache (kMaxSmallBitmap words): clearing it takes less time than a table's mispredicted branches.
+// A bitmap is faster than a table if it has at most kWordsOfOrdinal words for each ordinal in the list and fits into a
+// core's L2 cache (kMaxSmallBitmap words): clearing it takes less time than a table's mispredicted branches.
 constexpr uint64_t kWordsOfOrdinal = 8;
 constexpr uint64_t kMaxSmallBitmap = uint64_t{1} << 15;
 
@@ -45,7 +45,7 @@ void OrdinalSet::Begin(size_t num_ordinals, uint64_t end) {
     return;
   }
   ++list_;
-  // If the table is larger than needed, only its beginning is used, so that it stays in the caches.
+  // If the kept table is larger than needed, use only its beginning, which stays in the caches.
   mask_ = num_slots - 1;
   shift_ = 64 - std::countr_zero(num_slots);
 }

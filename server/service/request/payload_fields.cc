@@ -10,7 +10,8 @@ namespace {
 
 constexpr size_t kNone = std::string_view::npos;
 
-// Returns the position after the closing quote of the JSON string that begins with the quote at `at`, or kNone.
+// Returns the position after the closing quote of the JSON string whose opening quote is at `at`, or kNone if it has
+// none.
 size_t EndOfString(std::string_view json, size_t at) {
   for (++at; at < json.size() && json[at] != '"'; ++at) {
     if (json[at] == '\\') ++at;
@@ -18,7 +19,7 @@ size_t EndOfString(std::string_view json, size_t at) {
   return at < json.size() ? at + 1 : kNone;
 }
 
-// Returns the position of the comma or bracket that ends the object member which begins at `at`, or kNone.
+// Returns the position of the comma or bracket that ends the member of a JSON object which begins at `at`, or kNone.
 size_t EndOfMember(std::string_view json, size_t at) {
   for (int depth = 0; at < json.size(); ++at) {
     const char c = json[at];

@@ -15,7 +15,7 @@ namespace {
 
 using encoder::EncodedText;
 
-// The maximum number of bytes that the vectors of a request's blank documents may take.
+// The maximum size, in bytes, of the vectors that a request's blank documents get.
 constexpr uint64_t kMaxBlankBytes = uint64_t{64} << 20;
 
 constexpr char kDocumentTexts[] = "inline_documents.texts";
@@ -64,8 +64,8 @@ int64_t NumBlankTexts(const v1::InlineDocuments& list) {
   return std::count_if(list.texts().begin(), list.texts().end(), [](const std::string& text) { return IsBlank(text); });
 }
 
-// Returns INVALID_ARGUMENT if the vectors of the request's blank documents would take more than kMaxBlankBytes. They
-// have `dim` dimensions or, if the encoder gets no text, those of the first query. Counts the larger of the two.
+// Returns INVALID_ARGUMENT if the vectors of the request's blank documents may take more than kMaxBlankBytes. Their
+// dimension may become `dim` or that of the first query's vectors, so counts the larger one.
 absl::Status CheckBlankTexts(const v1::RerankRequest& request, int32_t dim) {
   int64_t num_blank = NumBlankTexts(request.candidates().inline_documents());
   for (const v1::Query& query : request.queries()) num_blank += NumBlankTexts(query.candidates().inline_documents());
@@ -81,8 +81,8 @@ absl::Status CheckBlankTexts(const v1::RerankRequest& request, int32_t dim) {
                                                  num_bytes, " bytes; must be at most ", kMaxBlankBytes));
 }
 
-// Returns the dimension of a blank document's vector: that of the encoder's vectors or, if the encoder got no text,
-// that of the first query.
+// Returns the dimension for the vector of a blank document: that of the encoder's vectors or, if the encoder got no
+// text, that of the first query.
 int32_t DimOfBlanks(const std::vector<EncodedText>& encoded, const v1::RerankRequest& request) {
   if (!encoded.empty()) return encoded.front().dim;
   if (request.queries().empty()) return kMinDim;
@@ -91,7 +91,7 @@ int32_t DimOfBlanks(const std::vector<EncodedText>& encoded, const v1::RerankReq
   return static_cast<int32_t>(std::clamp<uint32_t>(dim, kMinDim, kMaxDim));
 }
 
-// Copies the vectors of each query that is a text into the request, and frees each matrix after copying it.
+// Puts the encoder's vectors into the queries that are texts. Frees each matrix after copying it.
 void PlaceQueries(std::vector<EncodedText>& encoded, v1::RerankRequest& request, TextFacts& facts) {
   facts.queries.resize(static_cast<size_t>(request.queries_size()));
   size_t next = 0;
@@ -106,7 +106,7 @@ void PlaceQueries(std::vector<EncodedText>& encoded, v1::RerankRequest& request,
   }
 }
 
-// Puts the vectors of inline documents that are texts into the request. Call PlaceQueries first. `encoded` has one
+// Puts the encoder's vectors into the inline documents that are texts. Call it after PlaceQueries. `encoded` has one
 // entry for each text that is not blank.
 void PlaceDocuments(const std::vector<bool>& is_blank, std::vector<EncodedText>& encoded, v1::RerankRequest& request,
                     TextFacts& facts) {

@@ -10,8 +10,8 @@
 
 namespace maxsim::service {
 
-// Returns the slots that the request names; all slots if it names none. INVALID_ARGUMENT if they are no range of at
-// least one slot.
+// Returns the slots that the request names, or all slots if it names none. Returns INVALID_ARGUMENT if they are not a
+// range of at least one slot.
 template <typename Request>
 absl::StatusOr<collection::SlotRange> SlotsOfRequest(const Request& request) {
   if (!request.has_slots()) return collection::SlotRange();

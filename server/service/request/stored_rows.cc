@@ -43,7 +43,7 @@ StoredForm StoredFormOf(const store::Collection& collection, const RequestLimits
 }
 
 StoredForm StoredFormOf(ScalarType storage, int32_t dim, uint64_t rotation_seed, const RequestLimits& limits) {
-  // Values are first converted to the type that queries have. If the collection stores i8, they are then quantised.
+  // The values are first converted to the type of queries. For an i8 collection, they are then quantised.
   return {.rules = {.storage = QueryType(storage),
                     .dim = dim,
                     .dim_is_of_collection = true,

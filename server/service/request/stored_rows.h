@@ -1,5 +1,5 @@
-// Turns the token matrix of a document into rows as a collection stores them. Inline documents and documents to be
-// written share this code, so that a document gets the same bits, and the same score, in both cases.
+// Turns the token matrix of a document into rows as a collection stores them. Inline documents and written documents
+// share this code, so that a document gets the same bits, and the same score, in both cases.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ struct StoredForm {
 StoredForm StoredFormOf(const store::Collection& collection, const RequestLimits& limits);
 StoredForm StoredFormOf(ScalarType storage, int32_t dim, uint64_t rotation_seed, const RequestLimits& limits);
 
-// Appends the document's rows in the storage type. For i8 also sets `scale` and, unless it is null, `loss`; other types
-// leave both unchanged. The shape must have been checked by form.rules. Returns INVALID_ARGUMENT for a value that
+// Appends the document's rows in the storage type. For i8 also sets `scale` and, unless it is null, `loss`; for other
+// types leaves both unchanged. The shape must have been checked by form.rules. Returns INVALID_ARGUMENT if a value
 // cannot be stored.
 absl::Status AppendStoredRows(const v1::TokenMatrix& document, const StoredForm& form, FieldPath path,
                               std::vector<std::byte>& rows, float& scale, collection::QuantizationLoss* loss = nullptr);

@@ -30,19 +30,19 @@ namespace {
 using encoder::EncodedText;
 using encoder::TextKind;
 
-// The number of threads that validate and convert requests after their texts have been encoded.
+// The number of threads that continue requests (validate, convert and submit them) after their texts have been encoded.
 constexpr size_t kNumThreads = 2;
 
-// The longest time that Stop waits. It is longer than an encoder may take, and short enough that adding it to a time
-// does not overflow.
+// The longest time that Stop waits. It is longer than an encoder may take, and so short that a time plus it does not
+// overflow.
 constexpr absl::Duration kMaxStopTime = absl::Hours(24);
 
-// The retry delay for a request that was refused because too many requests wait for the encoder.
+// The retry delay for a request that is refused because the requests that wait for the encoder hold too much memory.
 constexpr absl::Duration kFullRetryDelay = absl::Seconds(1);
 
 absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
 
-// If the encoder refuses a text, the error gets the text's field. Other errors are not about the request.
+// If the encoder refuses a text, puts the text's field into the error. Other errors are not about the request.
 absl::Status InField(std::string_view field, const absl::Status& status) {
   if (!absl::IsInvalidArgument(status)) return status;
   return InvalidField(field, std::string(status.message()));
@@ -50,7 +50,7 @@ absl::Status InField(std::string_view field, const absl::Status& status) {
 
 }  // namespace
 
-// The texts of one call, which wait for the encoder. When the last call to the encoder ends, the call is finished.
+// The texts of one call, which wait for the encoder. When the last call to the encoder has ended, Finish runs.
 struct TextEncoding::Pending {
   Done done;
   absl::Time deadline;
@@ -62,13 +62,13 @@ struct TextEncoding::Pending {
   std::thread::id caller = std::this_thread::get_id();
   std::atomic<int> num_parts = 1;  // calls to the encoder, and Encode itself
   absl::Status failure;            // of Encode itself
-  // `queries` and `documents` are each written by one thread. Both are read only after num_parts has become 0.
+  // `queries` and `documents` are written by one thread each, and read only after num_parts has become 0.
   absl::StatusOr<std::vector<EncodedText>> queries = NoMemory();
   absl::StatusOr<std::vector<EncodedText>> documents = NoMemory();
 };
 
-// One call to the encoder. The destructor reports that the call has ended, even if memory ran out and the encoder
-// dropped the callback.
+// One call to the encoder. The destructor reports the call's end, even if the encoder dropped the callback because
+// memory ran out.
 struct TextEncoding::Part {
   Part(TextEncoding* owner, std::shared_ptr<Pending> waiting) : encoding(owner), pending(std::move(waiting)) {
     ++pending->num_parts;
@@ -188,7 +188,7 @@ void TextEncoding::Begin(const std::shared_ptr<Pending>& pending, TextKind kind,
 void TextEncoding::End(const std::shared_ptr<Pending>& pending) {
   if (--pending->num_parts > 0) return;
   if (std::this_thread::get_id() == pending->caller) return Finish(*pending);
-  // Finish the call on another thread, because the encoder's thread must go on reading answers to other requests.
+  // Finish the call on another thread, because the encoder's thread must go on reading other answers.
   const absl::Status status = Guarded([&] {
     boost::asio::post(*pool_, [this, pending] { Finish(*pending); });
     return absl::OkStatus();
@@ -223,7 +223,7 @@ void TextEncoding::Stop(absl::Time deadline) {
     }
     encoder = std::move(encoder_);
   }
-  // The encoder's destructor ends its calls. If a call still uses the encoder, that call runs the destructor later.
+  // The encoder's destructor ends its calls. If a call still uses the encoder, that call destroys the encoder later.
   encoder.reset();
   if (pool_ != nullptr) pool_->join();
 }

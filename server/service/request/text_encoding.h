@@ -1,5 +1,5 @@
-// Turns the texts of calls into token vectors before the rest of their requests is validated and queued, so that no
-// lane and no place in the queue waits for an encoder.
+// Turns the texts of calls into token vectors. This happens before the rest of a request is validated and queued, so
+// that nothing in the queue waits for an encoder.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct EncodedTexts {
   std::vector<encoder::EncodedText> documents;
 };
 
-// The facts about a collection that say whether the vectors of an encoder may be scored against it.
+// What decides whether an encoder's vectors may be scored against a collection: its name, dimension and encoder.
 struct TextTarget {
   std::string name;
   int32_t dim = 0;
@@ -52,7 +52,7 @@ struct TextTarget {
   }
 };
 
-// Returns FAILED_PRECONDITION if the vectors of `encoder` must not be scored against the collection.
+// Returns FAILED_PRECONDITION if the vectors of `encoder` must not be scored against the collection `target`.
 absl::Status CheckTarget(const TextTarget& target, const encoder::EncoderIdentity& encoder);
 
 // Thread-safe.
@@ -65,26 +65,26 @@ class TextEncoding {
   // Ends calls in progress with UNAVAILABLE.
   ~TextEncoding();
 
-  // To be called at most once, before any other function. If `encoder` is null, the server takes no texts. Requests
-  // that wait for the encoder may hold at most `max_held_bytes` together, but a request that waits alone may be of any
-  // size.
+  // Call it at most once, before any other function. If `encoder` is null, the server takes no texts. Requests that
+  // wait for the encoder may hold at most `max_held_bytes` together, but a request that waits alone may have any size.
   void SetEncoder(std::unique_ptr<encoder::Encoder> encoder, uint64_t max_held_bytes);
 
   // Returns what is known of the encoder, or null if there is none.
   std::unique_ptr<v1::EncoderInfo> info() const;
 
-  // Returns the encoder's identity: the configured parts, and what the encoder itself has reported so far.
-  // FAILED_PRECONDITION if there is no encoder. UNAVAILABLE after Stop.
+  // Returns the encoder's identity (model, dimension and so on): the configured parts, and what the encoder itself has
+  // reported so far. Returns FAILED_PRECONDITION if there is no encoder, UNAVAILABLE after Stop.
   absl::StatusOr<encoder::EncoderIdentity> Identity() const;
 
   // Calls `done` exactly once, with the vectors or with an error: that of encoder::Encoder::Encode, naming the field if
   // a text is refused; RESOURCE_EXHAUSTED beyond max_held_bytes; UNAVAILABLE after Stop. Identity must have returned
-  // OK. If the encoder answers at once, as for a cached query, `done` runs within this call. Otherwise it runs on a
-  // thread of this object, which it may hold up while it converts and scores the request. Uses the deadline and the
-  // span of `call`, which need not outlive this call.
+  // OK. If the encoder answers at once, as for a cached query, `done` runs before this returns. Otherwise it runs on a
+  // thread of this object, and may convert and score the request there. Uses the deadline and the span of `call`, which
+  // may be destroyed when this returns.
   void Encode(Texts texts, const CallContext& call, Done done);
 
-  // Refuses new calls, waits until `deadline` for the calls in progress, and ends the rest with UNAVAILABLE.
+  // Refuses new calls, waits until `deadline` for the calls in progress, and then ends those that are left with
+  // UNAVAILABLE.
   void Stop(absl::Time deadline);
 
  private:
@@ -104,8 +104,8 @@ class TextEncoding {
   uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the requests that are pending
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<boost::asio::thread_pool> pool_;  // null if there is no encoder
-  // This must be the last member, so that it is destroyed first: its destructor ends calls that use the other
-  // members. Calls hold a reference while they use it. Null after Stop.
+  // Must be the last member, so that it is destroyed first: its destructor ends calls that use the other members. Calls
+  // hold a reference to the encoder while they use it. Null after Stop.
   std::shared_ptr<encoder::Encoder> encoder_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,4 +1,4 @@
-// Facts from the encoder about the texts of a rerank request, and how its answer shows them.
+// What the encoder reports about the texts of a rerank request besides their vectors, and how the answer shows it.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace maxsim::service {
 
-// The encoder's report about texts, other than their vectors. A text is truncated if it is longer than the encoder's
-// model can read.
+// What the encoder reports besides vectors. A text is truncated if it is longer than the encoder's model can read.
 struct TextFacts {
   struct Query {
     std::vector<std::string> pieces;  // the text of each token of the query; empty if the encoder does not report them
     bool is_truncated = false;        // the query's own text
-    // [documents] of the inline list that the query is scored against; null if none of its texts is truncated
+    // For each document of the inline list that the query is scored against, whether its text is truncated. Null if
+    // none is.
     std::shared_ptr<const std::vector<bool>> truncated_documents;
   };
   uint64_t num_tokens = 0;     // token vectors that the encoder made

@@ -1,4 +1,4 @@
-// Validates token matrices of a request, and converts them to the type that a collection is scored with.
+// Validates token matrices of a request, and converts them to the type in which a collection scores them.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ struct TokenMatrixRules {
   std::string_view limit_name;  // of max_tokens: "limits.max_query_tokens"
 };
 
-// Returns the path of a field in its request, such as "queries[3].tokens". Called only to make messages.
+// Returns a field's path in the request, such as "queries[3].tokens". It is called only when an error message is made.
 using FieldPath = absl::FunctionRef<std::string()>;
 
 // Checks everything but the values: dtype, rows, columns, size of data.
 absl::Status CheckShape(const v1::TokenMatrix& matrix, const TokenMatrixRules& rules, FieldPath path);
 
-// Appends the rows in the storage type. The shape must have been checked. If a value is not finite or its magnitude
-// exceeds kMaxAbsValue, as sent or after rounding, returns INVALID_ARGUMENT naming its row and column.
+// Appends the matrix's rows in the storage type. Its shape must have been checked. Returns INVALID_ARGUMENT naming row
+// and column if a value, as sent or after rounding, is not finite or has a magnitude above kMaxAbsValue.
 absl::Status AppendRows(const v1::TokenMatrix& matrix, const TokenMatrixRules& rules, FieldPath path,
                         std::vector<std::byte>& rows);
 

@@ -39,8 +39,8 @@ absl::Status CheckWeights(const v1::Query& query, int idx) {
   return absl::OkStatus();
 }
 
-// Finds the documents that are visible, match the request's filter and have a value in the field that group_by names.
-// Also sets answer.grouping.
+// For a request with group_by: finds the documents that are visible, match the filter and have a value in the field to
+// group by. Also sets answer.grouping.
 [[gnu::noinline]] absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindGrouped(
     const v1::RerankRequest& request, const store::Collection& collection, const RequestLimits& limits,
     const StopCheck& check, PendingAnswer& answer) {
@@ -53,21 +53,21 @@ absl::Status CheckWeights(const v1::Query& query, int idx) {
   return collection.FindCanonical(AllOf(answer.grouping->filters), store::FilterUse::kRepeated, check);
 }
 
-// Returns whether the request chooses or groups documents by their fields. Most requests do not. Asking this first
-// keeps the code for filters out of them.
+// Returns whether the request chooses or groups documents by their fields. Most requests do not, and skip the code for
+// filters because of this.
 bool UsesFields(const v1::RerankRequest& request) {
   return request.matching_case() != v1::RerankRequest::MATCHING_NOT_SET || request.has_visible() ||
          !request.group_by().empty() || request.group_size() != 0 || !request.group_values().empty();
 }
 
-// Finds the documents that are visible, match the request's filter and, with group_by, belong to a group. Returns null
-// if the request has none of these.
+// Finds the documents that are visible, match the request's filter and, with group_by, have a value in the field to
+// group by. Returns null if the request asks for none of these.
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindMatching(const v1::RerankRequest& request,
                                                                              const store::Collection& collection,
                                                                              const RequestLimits& limits,
                                                                              const StopCheck& check,
                                                                              PendingAnswer& answer) {
-  // Inline documents have no fields, and the collection of a request that names none declares none.
+  // Inline documents have no fields. The collection of a request that names none has no fields either.
   if (!UsesFields(request) || HasInlineDocumentsAlone(request)) return nullptr;
   if (!request.group_by().empty()) return FindGrouped(request, collection, limits, check, answer);
   return FindSelected(request, collection, check);
@@ -75,7 +75,8 @@ absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindMatching(con
 
 bool HasListedIds(const v1::Candidates& candidates) { return candidates.has_string_ids() || candidates.has_int_ids(); }
 
-// Finds the documents whose ids are known to the request. Returns null if it lists no ids, or if all are known.
+// Finds the documents that the request may name by id. Returns null if that is all of them, or if the request lists no
+// ids.
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindKnown(const v1::RerankRequest& request,
                                                                           const store::Collection& collection,
                                                                           const StopCheck& check) {
@@ -107,7 +108,7 @@ absl::Status CheckUseOfFields(const v1::RerankRequest& request, const RequestLim
   return absl::OkStatus();
 }
 
-// Resolves each query's candidates. Queries without their own candidates share the request's, which are resolved
+// Resolves each query's candidates. Queries without candidates of their own share the request's, which are resolved
 // once.
 absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collection& collection,
                         const RequestLimits& limits, const StopCheck& check, PendingAnswer& answer) {
@@ -143,7 +144,8 @@ absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collectio
   return absl::OkStatus();
 }
 
-// Checks the request's work and its number of alignments. Returns the work, as engine::ComputeWork counts it.
+// Checks the request's token pairs and its number of alignments against the limits. Returns the token pairs (as
+// engine::ComputeWork counts them).
 absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t num_ranked, const RequestLimits& limits,
                                    const PendingAnswer& answer) {
   uint64_t work = 0;
@@ -185,8 +187,8 @@ engine::Priority PriorityOf(v1::Priority priority) {
   }
 }
 
-// Returns whether some queries search the whole collection, while others have lists of documents in this snapshot:
-// listed ids, or matches of a filter.
+// Returns whether some queries search the whole collection while others have lists of documents that were found in this
+// snapshot: by ids or by a filter.
 bool MixesScansAndLists(const engine::Job& job) {
   bool scans = false;
   bool lists = false;
@@ -198,7 +200,7 @@ bool MixesScansAndLists(const engine::Job& job) {
   return scans && lists;
 }
 
-// Converts the queries that have documents to score, and notes which queries these are.
+// Converts the queries that have documents to score. Stores in `answer` which query of the job belongs to which query.
 absl::Status BuildJobQueries(const v1::RerankRequest& request, const store::Collection& collection,
                              const TokenMatrixRules& rules, int32_t num_ranked, PendingAnswer& answer,
                              engine::Job& job) {
@@ -374,8 +376,8 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   job->priority = PriorityOf(request.priority());
   job->fail_on_unavailable = request.missing_policy() == v1::MISSING_POLICY_FAIL;
   job->work = *work;
-  // If some queries search the whole collection and others have lists of documents that were resolved in this
-  // snapshot, all must be answered from this snapshot.
+  // If only some queries have lists of documents from this snapshot, the queries of the whole collection must be scored
+  // on this snapshot, too.
   job->pinned = MixesScansAndLists(*job);
   translated.job = std::move(job);
   return translated;

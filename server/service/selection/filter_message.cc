@@ -35,7 +35,8 @@ std::optional<FilterValue> ValueOf(const v1::FilterValue& message) {
   return std::nullopt;
 }
 
-// Converts a message from the root down. `where` is the path of a node, ending in a dot, or "" for the root.
+// Converts a message and, recursively, its children. `where` is the path of a node with a dot at its end, or "" for the
+// root.
 class Converter {
  public:
   explicit Converter(size_t max_nodes) : max_nodes_(max_nodes) {}

@@ -1,4 +1,4 @@
-// The documents that a request is about: those that it may see (`visible`), and of these the ones that match its
+// Finds the documents that a request may see (its filter `visible`) and, among these, the ones that match its own
 // filter.
 #pragma once
 
@@ -23,15 +23,15 @@
 
 namespace maxsim::service {
 
-// Returns an error about the field `visible` of a request. Errors that are not INVALID_ARGUMENT stay.
+// Puts the field name `visible` into an INVALID_ARGUMENT. Returns other errors unchanged.
 absl::Status VisibleError(const absl::Status& error);
 
 // Checks the part of `visible` that needs no collection (FilterOf).
 absl::Status CheckVisible(const v1::Filter& visible);
 
-// Checks that the collection holds all slots that any in_slots of the filter names. If it does not, the answer would
-// lack documents: returns FAILED_PRECONDITION about `field` with the reason OTHER_SLOTS. A router that gets this error
-// has another layout of the collection than the server.
+// Checks that the collection holds all slots that the filter names (in_slots). Otherwise the answer would lack
+// documents, so returns FAILED_PRECONDITION about `field` with the reason OTHER_SLOTS. A router gets this error if its
+// layout of the collection differs from the server's.
 absl::Status CheckSlotsHeld(const collection::Filter& filter, const store::Collection& collection,
                             std::string_view field);
 
@@ -39,8 +39,8 @@ absl::Status CheckSlotsHeld(const collection::Filter& filter, const store::Colle
 // suit the collection's fields, and the error of CheckSlotsHeld. Both errors name the field "visible".
 absl::StatusOr<collection::Filter> CanonicalVisible(const v1::Filter& visible, const store::Collection& collection);
 
-// Returns the documents that `visible` matches, or null if it matches every document (Filter::Everything). Returns the
-// errors of CanonicalVisible and of `check`.
+// Returns the documents that match `visible`, or null if every document does (Filter::Everything). Returns the errors
+// of CanonicalVisible and of `check`.
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindVisible(const v1::Filter& visible,
                                                                             const store::Collection& collection,
                                                                             const StopCheck& check);
@@ -50,8 +50,8 @@ void HideInvisible(const store::Collection& collection, const store::MatchingDoc
                    absl::Span<uint64_t> ordinals);
 
 // Returns the filter for documents that match both the request's filter and its `visible`, in canonical form. Returns
-// nullopt if that is every document. Returns INVALID_ARGUMENT or the error of CheckSlotsHeld; it names the field of the
-// filter that is at fault.
+// nullopt if every document matches. Returns INVALID_ARGUMENT or the error of CheckSlotsHeld, naming the field of the
+// filter that is wrong.
 template <typename Request>
 absl::StatusOr<std::optional<collection::Filter>> CanonicalSelection(const Request& request,
                                                                      const store::Collection& collection) {
@@ -75,9 +75,8 @@ absl::StatusOr<std::optional<collection::Filter>> CanonicalSelection(const Reque
   return AllOf(std::move(filters));
 }
 
-// Returns the documents that are visible and match the request's filter; null for all documents, if CanonicalSelection
-// returns nullopt. `check` is called now and then; its error ends the search and is returned. Other errors as
-// CanonicalSelection.
+// Returns the documents that match both the request's filter and its `visible`. Returns null if every document matches.
+// Calls `check` now and then, and returns its error. Other errors as CanonicalSelection.
 template <typename Request>
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindSelected(const Request& request,
                                                                              const store::Collection& collection,

@@ -1,11 +1,11 @@
-// Says whether the errors that a tenant gate passes on come from a server or a router.
+// Says whether the errors that reach a tenant gate come from a server of collections or from a router.
 #pragma once
 
 #include <cstdint>
 
 namespace maxsim::service {
 
-// Errors of a router name its groups of servers, and addresses of replicas. Tenants must not learn these.
+// A router's errors name groups of servers and addresses of replicas, which tenants must not learn.
 enum class ErrorSource : uint8_t { kServer, kRouter };
 
 }  // namespace maxsim::service

@@ -15,16 +15,16 @@
 namespace maxsim::service {
 namespace {
 
-// Returns whether an error says to which sequence the writes of all tenants have come. The reason is not enough: a
-// delete that was refused has the reason NOTHING_WRITTEN, or PARTLY_DELETED.
+// Returns whether an error's message has the collection's sequence, which counts the writes of all tenants. Looks at
+// the field, too, because a refused delete has another reason: NOTHING_WRITTEN or PARTLY_DELETED.
 bool SaysSequence(const absl::Status& status) {
   return client::ReasonOf(status) == client::kReasonSequenceNotReached ||
          (absl::IsUnavailable(status) && client::FieldOf(status) == "min_sequence");
 }
 
-// Returns whether a FAILED_PRECONDITION may name what a tenant must not know. Those with a field, or with a reason
-// other than that of a write, are about the request. The others may come from a server whose stream is not the
-// collection's, and then name that stream and its server.
+// Returns whether a router's FAILED_PRECONDITION may name what a tenant must not know. Errors with a field, or with a
+// reason other than that of a write, describe the request and may not. The others may come from a server that follows a
+// wrong stream, and then name that stream and that server.
 bool MayNameStream(const absl::Status& status) {
   const std::string reason = client::ReasonOf(status);
   const bool is_about_write =
@@ -32,8 +32,8 @@ bool MayNameStream(const absl::Status& status) {
   return is_about_write && client::FieldOf(status).empty();
 }
 
-// Returns the message that replaces a router's for a tenant, or "" if the tenant may see the router's own: such errors
-// describe the request or the collection, and name no groups of servers.
+// Returns the message that a tenant sees in place of a router's. Returns "" if the tenant may see the router's own
+// message, because it describes the request or the collection, and names no group of servers.
 std::string_view MessageWithoutGroups(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -58,7 +58,7 @@ std::string_view MessageWithoutGroups(const absl::Status& status) {
   }
 }
 
-// Returns the error with the message `message`, also as the description of its field. Keeps the other details.
+// Returns the error with another message, which is also the description of its field. Keeps the other details.
 absl::Status WithOtherMessage(const absl::Status& status, std::string_view message) {
   std::string text(message);
   if (const std::optional<uint64_t> num_deleted = client::NumDeletedOf(status); num_deleted.has_value()) {
@@ -84,7 +84,7 @@ absl::StatusOr<std::shared_ptr<const void>> Enter(CallKind kind, std::string_vie
   const Tenant& tenant = *context.caller.tenant();
   context.client = ClientOf(Cat("tenant ", tenant.name()), "");
   context.span.SetAttribute("maxsim.tenant", tenant.name());
-  // Names that no collection can have get the error of the service, which says what is wrong with them.
+  // A name that no collection can have is passed on, because the service's error says what is wrong with the name.
   if (!tenant.MayUse(collection) && collection::IsCollectionName(collection)) return UnknownCollection(collection);
   if (kind == CallKind::kScores) {
     absl::Status status = tenant.usage().CheckTokenPairs(tenant.quotas(), MonotonicNow());

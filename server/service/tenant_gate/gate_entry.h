@@ -1,4 +1,4 @@
-// Checks and changes every call of a tenant before it reaches a service. Internal to server/service/tenant_gate.
+// Checks and narrows every call of a tenant before it reaches a service. Internal to server/service/tenant_gate.
 #pragma once
 
 #include <memory>
@@ -23,23 +23,24 @@ namespace maxsim::service {
 // Returns INTERNAL if the port has not set the caller.
 absl::Status CheckKnown(const Caller& caller);
 
-// Returns the error for a collection that the caller may not use. It is the same whether the server has it or not.
+// Returns the error for a collection that the caller may not use. It does not show whether the server has the
+// collection.
 absl::Status UnknownCollection(std::string_view collection);
 
 // Whether a call scores documents, so that it needs token pairs.
 enum class CallKind { kScores, kScoresNothing };
 
-// Lets a tenant's call in, or returns why not: its collection ("": none) is not the tenant's, or a quota is used up.
-// Returns a place among the requests in flight, which the call must keep until it is answered. From now on, the queue
-// takes all calls of the tenant for those of one client.
+// Admits a tenant's call. Returns an error if its collection ("": none) is not the tenant's, or if a quota is used up.
+// Returns a place among the tenant's requests in flight, which the call must keep until it is answered. Also sets
+// context.client, so that the queue counts all calls of the tenant as those of one client.
 absl::StatusOr<std::shared_ptr<const void>> Enter(CallKind kind, std::string_view collection, CallContext& context);
 
 // Returns an error as the tenant may see it. `collection` is that of its call.
 absl::Status ForTenant(const absl::Status& status, const Tenant& tenant, std::string_view collection,
                        ErrorSource source);
 
-// Sets the request's `visible` to the documents that match both it and the tenant's filter. Does not compile for a
-// request message that has no such field.
+// Sets the request's filter `visible` to the documents that match both it and the tenant's filter. Does not compile for
+// a request message that has no `visible`.
 template <typename Request>
 void Narrow(const Tenant& tenant, Request& request) {
   if (tenant.filter() == nullptr) return;
@@ -64,19 +65,22 @@ void RefuseAtGate(CallContext& context, Metrics* metrics, Done<Response>& done, 
   std::exchange(done, nullptr)(status);
 }
 
-// A tenant's call that a service carries out. If memory runs out and the call is lost, its destructor answers it.
+// A tenant's call that a service carries out. If it is destroyed because memory ran out, its destructor answers with an
+// error.
 template <typename Response>
 struct TenantCall {
   ~TenantCall() {
     if (done != nullptr) done(NoMemory());
   }
 
-  // Answers the call. `clean` removes from the response what would tell of other tenants.
+  // Answers the call. If the tenant has a filter, `clean` first removes from the response what would tell of other
+  // tenants.
   template <typename Clean>
   void Answer(absl::StatusOr<Response> response, Clean clean) {
     place = nullptr;  // A client that has its answer may send the next call at once.
     const Tenant& tenant = *caller.tenant();
-    // A call that the client cancels after this has the status that the service gave it, unlike in the other metrics.
+    // This counts the service's status, even if the client cancels the call after it. The other metrics count the
+    // cancellation.
     CountTenantCall(tenant, response.status(), *metrics);
     if (!response.ok())
       return Finish(Guarded([&] { return ForTenant(response.status(), tenant, collection, source); }));
@@ -95,9 +99,9 @@ struct TenantCall {
   std::shared_ptr<const void> place;
 };
 
-// Lets a call in, and narrows its request. Returns the call of a tenant, whose `done` the caller must set, or null if
-// the caller is not a tenant. `CallType` is TenantCall or derives from it. `source` says where the call's errors come
-// from.
+// Admits a call (Enter), and narrows its request (Narrow). Returns the tenant's call, whose `done` the caller must set,
+// or null if the caller is not a tenant. `CallType` is TenantCall or derives from it. `source` says whether errors come
+// from a router.
 template <typename CallType, typename Request>
 absl::StatusOr<std::unique_ptr<CallType>> Admit(CallKind kind, Request& request, CallContext& context, Metrics* metrics,
                                                 ErrorSource source) {

@@ -8,8 +8,8 @@
 namespace maxsim::service {
 namespace {
 
-// Sequences count the writes of all tenants. Answers to writes keep them, because clients wait for their own writes by
-// them (min_sequence).
+// Removes sequences from answers to reads, because they count the writes of all tenants. Answers to writes keep them,
+// because clients need them to wait for their own writes (min_sequence).
 template <typename Response>
 void CleanCounts(Response& response) {
   response.set_sequence(0);

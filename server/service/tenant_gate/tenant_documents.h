@@ -13,12 +13,12 @@
 
 namespace maxsim::service {
 
-// The ports call this instead of the service. It passes on calls that are not from tenants as they are, and refuses
-// calls whose caller is unknown. Thread-safe.
+// The ports call this instead of the service. It narrows calls of tenants, passes on other calls as they are, and
+// refuses calls whose caller is unknown. Thread-safe.
 class TenantDocuments : public DocumentApi {
  public:
-  // `documents` and `metrics` must outlive the gate and every call. `source` says where the errors of `documents` come
-  // from.
+  // `documents` and `metrics` must outlive the gate and every call. `source` says whether the errors of `documents`
+  // come from a router.
   TenantDocuments(DocumentApi* documents, Metrics* metrics, ErrorSource source)
       : documents_(documents), metrics_(metrics), source_(source) {}
 
@@ -40,7 +40,8 @@ class TenantDocuments : public DocumentApi {
   template <typename Request, typename Response>
   using Method = void (DocumentApi::*)(const Request&, CallContext, Done<Response>);
 
-  // Passes on a call whose request is not moved. `clean` removes from the response what would tell of other tenants.
+  // Passes on a call that takes its request by reference. `clean` removes from the response what would tell of other
+  // tenants.
   template <typename Request, typename Response, typename Clean>
   void PassOn(const Request& request, CallContext context, Done<Response> done, Method<Request, Response> method,
               Clean clean);

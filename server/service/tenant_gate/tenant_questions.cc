@@ -23,7 +23,7 @@ struct TenantRerank : TenantCall<v1::RerankResponse> {
     }
   }
 
-  // Positions in the whole collection are ordinals, which tell how many documents others have. Ranks take their place.
+  // Replaces positions in the whole collection, which are ordinals and tell how many documents others have, by ranks.
   void Clean(v1::RerankResponse& response) const {
     response.set_sequence(0);
     for (int query = 0; query < response.results_size(); ++query) {
@@ -80,7 +80,8 @@ void TenantQuestions::Rerank(v1::RerankRequest&& request, CallContext&& context,
   // The callback is small, so that no memory is allocated for it.
   rerank_->Rerank(std::move(request), std::move(context),
                   [call = *std::move(call)](absl::StatusOr<v1::RerankResponse> response) {
-                    // Tenants must not learn the names; `unavailable_documents` still says that documents are missing.
+                    // Removes the names of groups from the answer. `unavailable_documents` still says that documents
+                    // are missing.
                     if (response.ok()) response->clear_unavailable_groups();
                     call->Answer(std::move(response), [&](v1::RerankResponse& answer) { call->Clean(answer); });
                   });

@@ -13,12 +13,12 @@
 
 namespace maxsim::service {
 
-// The ports call this instead of the service. It passes on calls that are not from tenants as they are, and refuses
-// calls whose caller is unknown. Thread-safe.
+// The ports call this instead of the service. It narrows calls of tenants, passes on other calls as they are, and
+// refuses calls whose caller is unknown. Thread-safe.
 class TenantQuestions : public RerankApi, public ExplainApi {
  public:
-  // The services and `metrics` must outlive the gate and every call. `source` says where the services' errors come
-  // from.
+  // The services and `metrics` must outlive the gate and every call. `source` says whether the services' errors come
+  // from a router.
   TenantQuestions(RerankApi* rerank, ExplainApi* explain, Metrics* metrics, ErrorSource source)
       : rerank_(rerank), explain_(explain), metrics_(metrics), source_(source) {}
 

@@ -10,16 +10,16 @@ namespace {
 constexpr char kPartlyUnavailable[] = "some documents cannot be reached at the moment";
 constexpr char kWritesDisturbed[] = "some servers of the cluster cannot apply writes at the moment";
 
-// Replaces the errors of a router's collection. That of a collection that is READY is about a replica that the router
-// does without, which makes no difference to a tenant.
+// Replaces the errors of a router's collection by texts without names. A collection that is READY has an error only
+// about a replica that the router does without. This error is removed, because it makes no difference to a tenant.
 void HideErrors(v1::CollectionInfo& info) {
   const bool is_ready = info.state() == v1::COLLECTION_STATE_READY;
   if (!info.error().empty()) info.set_error(is_ready ? "" : kPartlyUnavailable);
   if (!info.live().error().empty()) info.mutable_live()->set_error(kWritesDisturbed);
 }
 
-// Returns the facts about a collection that a tenant with a filter may know. The fields are listed one by one, so that
-// a new field of the message stays hidden until it is added here.
+// Returns what a tenant with a filter may know about a collection. The fields are copied one by one, so that a new
+// field of the message stays hidden until it is added here.
 v1::CollectionInfo WithoutCounts(const v1::CollectionInfo& info) {
   v1::CollectionInfo shown;
   shown.set_name(info.name());

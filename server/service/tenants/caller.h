@@ -8,8 +8,9 @@
 
 namespace maxsim::service {
 
-// Authenticator::Identify makes it from a call's token. By default a caller is unknown, and the tenant gate refuses its
-// calls. So a port that forgets to set the caller answers no call, instead of showing a tenant the documents of others.
+// The sender of a call. Authenticator::Identify makes it from the call's token. A Caller made by default is unknown,
+// and the tenant gate refuses its calls: a port that forgets to set the caller then answers no call, instead of showing
+// a tenant the documents of others.
 class Caller {
  public:
   Caller() = default;
@@ -19,7 +20,7 @@ class Caller {
   static Caller Unrestricted() { return Caller(nullptr); }
 
   bool is_known() const { return is_known_; }
-  // Returns null if the caller is not a tenant. It lives as long as this object or a copy.
+  // Returns the caller's tenant, or null if it is not one. The tenant lives as long as this object or a copy of it.
   const Tenant* tenant() const { return tenant_.get(); }
 
  private:

@@ -106,8 +106,8 @@ absl::Status ReadMember(const std::string& member, const json& value, TenantSett
   return maxsim::Invalid("unknown member ", Quote(member), "; known are ", kMembers);
 }
 
-// Parses JSON, and returns an error if a key of the outermost object repeats. Otherwise the last value would win, and
-// an operator might look at the first one only.
+// Parses a JSON object, and returns an error if it has a key twice. Otherwise the last value would count, and an
+// operator might look at the first one only.
 absl::StatusOr<json> ParseObject(std::string_view text) {
   std::set<std::string> keys;
   std::string repeated;

@@ -17,7 +17,7 @@
 
 namespace maxsim::service {
 
-// Bounds on one tenant's settings. A server may have 10,000 tenants, and each request copies the filter.
+// Limits on one tenant's settings. A server may have 10,000 tenants, and each request copies its tenant's filter.
 inline constexpr size_t kMaxTenantNameBytes = 64;
 inline constexpr size_t kMaxTenantCollections = 1'000;
 inline constexpr size_t kMaxTenantFilterBytes = 4'096;
@@ -30,11 +30,11 @@ struct TenantSettings {
   TenantQuotas quotas = {};
 };
 
-// Parses the JSON object after a token: members as docs/internals/tenants.md has them. INVALID_ARGUMENT names the
-// member, the value and the limit.
+// Parses the JSON object after a token in a token file (docs/internals/tenants.md lists its members). Returns
+// INVALID_ARGUMENT naming the member, the value and the limit.
 absl::StatusOr<TenantSettings> ParseTenant(std::string_view json);
 
-// The permissions and quotas of calls with one token. Immutable, thread-safe, and shared by these calls.
+// The permissions and quotas of all calls with one token of a tenant. Immutable and thread-safe.
 class Tenant {
  public:
   // All tokens of one tenant share its `usage`, which must not be null.
@@ -42,10 +42,10 @@ class Tenant {
       : settings_(std::move(settings)), usage_(std::move(usage)) {}
 
   const std::string& name() const { return settings_.name; }
-  // Returns the collections that the token may use, sorted; empty for all collections.
+  // Returns the collections that the token may use, sorted. If empty, the token may use all collections.
   const std::vector<std::string>& collections() const { return settings_.collections; }
   bool MayUse(std::string_view collection) const;
-  // Returns the filter that a document must match for the tenant to see it, or null if there is none.
+  // Returns the filter that documents must match so that the tenant sees them, or null if it sees all documents.
   const collection::Filter* filter() const { return settings_.filter.has_value() ? &*settings_.filter : nullptr; }
   const TenantQuotas& quotas() const { return settings_.quotas; }
   TenantUsage& usage() const { return *usage_; }

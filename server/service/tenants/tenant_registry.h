@@ -1,4 +1,5 @@
-// Remembers the usage of each tenant by name, so that all its tokens share it and a reload keeps it.
+// Keeps the usage of each tenant by its name, so that all tokens of a tenant share it and a reload of the token files
+// keeps it.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +15,13 @@ namespace maxsim::service {
 
 // Bounds the series of metrics by tenant.
 inline constexpr size_t kMaxTenantLabels = 256;
-// The label of all tenants beyond these. It begins with a character that a name cannot begin with.
+// The metrics label of all tenants beyond kMaxTenantLabels. No tenant's name can begin with "_".
 inline constexpr char kOtherTenants[] = "_other";
 
 // Thread-safe.
 class TenantRegistry {
  public:
-  // Returns the usage of a tenant. The first kMaxTenantLabels names that this was called for have their own labels.
+  // Returns the usage of a tenant. The first kMaxTenantLabels names get metrics labels of their own.
   std::shared_ptr<TenantUsage> UsageOf(const std::string& name) {
     MutexLock lock(&mutex_);
     std::shared_ptr<TenantUsage>& usage = by_name_[name];
@@ -32,8 +33,8 @@ class TenantRegistry {
 
  private:
   Mutex mutex_;
-  // A tenant that is removed from the files and added again later finds its usage, as otherwise a reload could fill its
-  // bucket.
+  // A tenant that is removed from the files keeps its entry. Otherwise removing it and adding it again would refill its
+  // bucket of token pairs.
   std::map<std::string, std::shared_ptr<TenantUsage>> by_name_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -12,10 +12,11 @@ namespace {
 // Requests take milliseconds, so a place is soon free.
 constexpr absl::Duration kInFlightRetryDelay = absl::Milliseconds(100);
 
-// A client that comes back at the very moment at which the bucket has its first pair would often be a little early.
+// The minimum retry delay. A client that comes back at the very moment at which a pair is free would often be a little
+// early.
 constexpr absl::Duration kShortestRetryDelay = absl::Milliseconds(1);
 
-// Bounds RetryInfo: a client that overdrew a slow bucket by far should not plan for a year.
+// The maximum retry delay: a client that overdrew a slow bucket by far should not plan for a year.
 constexpr absl::Duration kLongestRetryDelay = absl::Hours(24);
 
 std::string FieldOfQuota(TenantQuota quota) { return Cat("quota.", Name(quota)); }

@@ -31,14 +31,14 @@ struct TenantQuotas {
 // Which quota refused a call.
 enum class TenantQuota : uint8_t { kTokenPairs, kDocuments, kBytes, kRequestsInFlight };
 
-// Returns the name of a quota as token files and metrics have it: "token_pairs_per_second" and so on.
+// Returns the name of a quota in token files and metrics, such as "token_pairs_per_second".
 std::string_view Name(TenantQuota quota);
 
 // Returns RESOURCE_EXHAUSTED with the reason TENANT_QUOTA, about the field "quota.NAME". If `retry_after` is not zero,
-// adds it as RetryInfo.
+// adds RetryInfo with this time.
 absl::Status QuotaError(TenantQuota quota, std::string_view problem, absl::Duration retry_after);
 
-// Returns the quota that an error of QuotaError is about; nullopt for any other status.
+// Returns the quota that an error of QuotaError is about. Returns nullopt for any other status.
 std::optional<TenantQuota> QuotaOf(const absl::Status& status);
 inline bool IsQuotaError(const absl::Status& status) { return QuotaOf(status).has_value(); }
 
@@ -48,8 +48,8 @@ struct WrittenAmount {
   uint64_t bytes = 0;  // of token vectors
 };
 
-// Used by all calls of a tenant, whichever of its tokens they carry. It is kept when token files are read again. The
-// quotas and the time of MonotonicNow() are arguments, because they are those of the call. Thread-safe.
+// What a tenant uses now, shared by all calls of the tenant with any of its tokens. Kept when token files are read
+// again. The quotas are arguments, because they belong to the call's token. Thread-safe.
 class TenantUsage {
  public:
   // `label` is the tenant's value of the label "tenant" in metrics.
@@ -57,21 +57,21 @@ class TenantUsage {
 
   const std::string& label() const { return label_; }
 
-  // Returns a place among the requests in flight, which is freed when its last copy is destroyed. It may outlive this
-  // object. Returns the error of QuotaError if none is free.
+  // Takes a place among the tenant's requests in flight, which is freed when its last copy is destroyed. The place may
+  // outlive this object. Returns the error of QuotaError if no place is free.
   absl::StatusOr<std::shared_ptr<const void>> TakeRequest(const TenantQuotas& quotas);
 
-  // Notes a write that has begun. Its amount counts until the last copy of the result is destroyed, which may be after
-  // this object is.
+  // Adds a write that has begun. Its amount counts until the last copy of the result is destroyed, which may be after
+  // this object is destroyed.
   std::shared_ptr<const void> BeginWrite(const std::string& collection, const WrittenAmount& amount);
-  // Returns an error if the tenant's documents in a collection, and the writes that have begun, exceed its quotas.
-  // `stored` was counted after they began.
+  // Returns an error if the tenant's stored documents in a collection, and the writes that have begun, together exceed
+  // its quotas. `stored` must be counted after those writes have begun.
   absl::Status CheckWrites(const std::string& collection, const WrittenAmount& stored, const TenantQuotas& quotas);
 
-  // Returns an error if earlier calls have used up the token pairs. RetryInfo says when there are some again.
+  // Returns an error if earlier calls have used up the token pairs. Its RetryInfo says when there will be some again.
   absl::Status CheckTokenPairs(const TenantQuotas& quotas, absl::Time now);
-  // Charges a call that is about to be scored, or returns the error of CheckTokenPairs. May overdraw the bucket, so
-  // that one call may have more pairs than the burst.
+  // Charges a call that is about to be scored, or returns the error of CheckTokenPairs. If any pairs are left, one call
+  // may take more than are left.
   absl::Status ChargeTokenPairs(uint64_t num_pairs, const TenantQuotas& quotas, absl::Time now);
   // Charges a call that has been scored already.
   void AddTokenPairs(uint64_t num_pairs, const TenantQuotas& quotas, absl::Time now);
