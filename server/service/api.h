@@ -41,7 +41,7 @@ class RerankApi {
   // collection or several.
   virtual absl::Status ChooseCollection(const Caller& caller, v1::RerankRequest* request) const = 0;
 
-  // Counts, in the metrics, a call whose request could not be parsed, so that Rerank was not called.
+  // Counts a call whose request could not be parsed, so that Rerank is not called.
   virtual void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) = 0;
 
   virtual const RequestLimits& limits() const = 0;
@@ -78,7 +78,7 @@ class DocumentApi {
   // Deletes documents.
   virtual void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) = 0;
 
-  // Returns documents as they are stored. May block the calling thread while it reads files and devices.
+  // Returns documents as stored. May block to read files and devices.
   virtual void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) = 0;
 
   // Scroll, Count and Facets examine all documents that match a filter, on the calling thread. While too many calls of
@@ -123,7 +123,7 @@ class CollectionApi {
                                                      const ChangeContext& context) = 0;
   virtual absl::StatusOr<v1::SlotLayout> SetLayout(const v1::SetLayoutRequest& request,
                                                    const ChangeContext& context) = 0;
-  // Passes the messages of a snapshot of a live collection to `sink`. If `sink` fails, returns its error.
+  // Passes a snapshot of a live collection to `sink`, or returns its error.
   virtual absl::Status ReadSnapshot(const std::string& name, SnapshotSink sink, const ChangeContext& context) = 0;
   virtual absl::StatusOr<v1::BootstrapCollectionResponse> Bootstrap(const v1::BootstrapCollectionRequest& request,
                                                                     const ChangeContext& context) = 0;

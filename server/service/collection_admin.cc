@@ -72,7 +72,7 @@ std::optional<std::string> CollectionAdmin::RootOf(const std::filesystem::path& 
 
 absl::Status CollectionAdmin::CheckPath(const std::string& path) const {
   if (path.empty()) return InvalidField("path", "is empty; give a folder on the server's machine");
-  // Refuse control characters. A zero byte, for one, would end the path for the system, but not in our checks.
+  // Refuse control characters, such as a zero byte, which ends a path.
   if (std::any_of(path.begin(), path.end(),
                   [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); })) {
     return InvalidField("path", absl::StrCat(Quote(path), " holds a control character"));
@@ -83,7 +83,7 @@ absl::Status CollectionAdmin::CheckPath(const std::string& path) const {
 }
 
 absl::Status CollectionAdmin::NotAllowed(const std::string& path) const {
-  // A relative path is resolved on the server, from its working directory, so the message shows the absolute path.
+  // A relative path is resolved on the server. So show the absolute path.
   std::error_code of_absolute;
   const std::filesystem::path absolute = std::filesystem::absolute(path, of_absolute);
   const bool is_relative = !of_absolute && std::filesystem::path(path).is_relative();
@@ -217,7 +217,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& na
 absl::Status CollectionAdmin::ReloadAll() {
   absl::Status first;
   std::vector<store::CollectionStatus> all = store_->List();
-  // Reload the collections last that another call is loading right now. Otherwise the others would wait for that load.
+  // Collections that are just being loaded come last, so that the rest need not wait.
   std::stable_partition(all.begin(), all.end(),
                         [&](const store::CollectionStatus& status) { return !store_->IsBusy(status.name); });
   for (const store::CollectionStatus& status : all) {

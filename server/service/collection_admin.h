@@ -151,20 +151,20 @@ class CollectionAdmin : public CollectionApi {
   // Counts a load or reload if the collection is served now, and updates the gauges.
   void CountLoad(const std::string& name, bool ok, absl::Duration duration);
   absl::StatusOr<v1::CollectionInfo> Info(const std::string& name) const;
-  // A folder that clients may load, without symbolic links in its path, and the allowed root in which it lies.
+  // A folder that clients may load, without symbolic links, and its allowed root.
   struct Allowed {
     std::string path;
     std::string root;
   };
   absl::StatusOr<v1::CollectionInfo> LoadCounted(const store::LoadSpec& spec, const StopSignal* stop);
-  // Loads a collection that a client named. If that fails, frees the name again, unless it was in use before.
+  // Loads a client's collection. If that fails, frees a name that was not in use.
   absl::StatusOr<v1::CollectionInfo> LoadNamed(const store::LoadSpec& spec, const StopSignal* stop);
-  // Unloads a collection, and removes it from the list of created collections of each allowed root.
+  // Unloads a collection, and removes it from all lists of created collections.
   absl::Status Forget(const std::string& name, const StopSignal* stop);
   // Returns the allowed root in which `resolved` lies, or nullopt if there is none. Neither path has symbolic links.
   std::optional<std::string> RootOf(const std::filesystem::path& resolved) const;
   absl::StatusOr<Allowed> ResolveAllowed(const std::string& path) const;
-  // Resolves the path of a folder that is to be created. Returns ALREADY_EXISTS if the path exists.
+  // Resolves the path of a new folder. Returns ALREADY_EXISTS if it exists.
   absl::StatusOr<Allowed> ResolveNew(const std::string& path) const;
   absl::Status CheckInNoCollection(const std::string& path, const std::filesystem::path& parent,
                                    const std::string& root) const;
@@ -180,7 +180,7 @@ class CollectionAdmin : public CollectionApi {
 
   // Filling (collection_admin_filling.cc):
   bool IsAwaited(const std::string& name) const;
-  // Returns true if a shared collection must be created in the folder, and false if the folder holds it already.
+  // Returns false if the shared collection is already in the folder.
   absl::StatusOr<bool> IsNewFolder(const store::SharedSettings& settings, const std::string& path,
                                    const collection::SlotRange& slots) const;
   absl::Status Fill(const store::SharedSettings& settings, const collection::SlotRange& slots, const StopSignal& stop);

@@ -41,7 +41,7 @@ namespace {
 
 using collection::SlotRange;
 
-// The maximum number of sources in a request. In a cluster of 64 groups each would have 64 of the 4,096 slots.
+// The maximum number of sources in a request.
 constexpr int kMaxSources = 64;
 constexpr size_t kMaxAddressBytes = 256;
 
@@ -342,7 +342,7 @@ absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::Bootstrap(
   return RunBootstrap(*plan, {.stop = &stop, .span = context.span});
 }
 
-// Carries out a plan, whose name the caller has put into running_. Logs the beginning and the outcome.
+// Carries out a plan, whose name is in running_. Logs the outcome.
 absl::StatusOr<v1::BootstrapCollectionResponse> CollectionAdmin::RunBootstrap(const BootstrapPlan& plan,
                                                                               const ChangeContext& context) {
   const absl::Time begin = MonotonicNow();

@@ -1,4 +1,4 @@
-// Loads collections that clients name, and after a restart loads those that clients had created.
+// Loads collections that clients name or, after a restart, had created.
 #include <filesystem>
 #include <set>
 #include <string>
@@ -22,10 +22,10 @@ std::vector<std::string> CollectionAdmin::Roots() const {
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const store::LoadSpec& spec, const StopSignal* stop) {
-  // A name that is only known because CreateShared waits for its documents does not count as known here.
+  // A name counts as unknown while CreateShared waits for its documents.
   const bool was_known = IsKnown(spec.name) && !IsAwaited(spec.name);
   auto loaded = LoadCounted(spec, stop);
-  // If the collection was never loaded, free its name again. The client gets the error.
+  // Free the name again if the collection was never loaded.
   if (!loaded.ok() && !was_known && IsKnown(spec.name)) Forget(spec.name, nullptr).IgnoreError();
   return loaded;
 }
@@ -33,7 +33,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const store::LoadS
 void CollectionAdmin::RemoveLeftovers() {
   for (const std::string& root : Roots()) {
     const absl::StatusOr<std::vector<CreatedCollection>> list = created_.List(root);
-    // Without the list it is not known which folders are in use, so remove nothing. LoadCreated reports the error.
+    // Without the list, folders may be in use. LoadCreated reports the error.
     if (!list.ok()) continue;
     std::set<std::string> listed;
     for (const CreatedCollection& created : *list) listed.insert(created.path);

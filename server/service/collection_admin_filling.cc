@@ -1,4 +1,4 @@
-// Makes this server's copies of the cluster's live collections that it does not have yet (CreateShared).
+// Makes this server's copies of the cluster's live collections (CreateShared).
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -292,7 +292,7 @@ absl::Status CollectionAdmin::WaitForFill(const std::string& name, const StopSig
   return absl::OkStatus();
 }
 
-// Stops a running call of CreateShared for this name, and waits until it has ended. The caller holds the name.
+// Stops CreateShared for this name, and waits. The caller holds the name.
 absl::Status CollectionAdmin::EndFill(const std::string& name, const StopSignal* stop) {
   while (true) {
     {

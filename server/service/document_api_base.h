@@ -1,4 +1,4 @@
-// The part of the document API that a server of collections and a router have in common.
+// The part of the document API that servers and routers have in common.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class DocumentApiBase : public DocumentApi {
   // `metrics` must outlive the object.
   DocumentApiBase(Metrics* metrics, const RequestLimits& limits) : metrics_(metrics), limits_(limits) {}
 
-  // Returns OK if the server takes new calls now. Otherwise returns UNAVAILABLE with a message for clients.
+  // Returns OK, or UNAVAILABLE while the server takes no calls.
   absl::Status CheckState() const;
 
   Metrics* metrics() const { return metrics_; }

@@ -88,7 +88,7 @@ absl::Status DocumentService::Prepare(UpsertCall& call) const {
   call.rules = DocumentRulesOf(*call.target.collection, limits());
   if (absl::Status status = CheckDocuments(call.request, call.rules); !status.ok()) return status;
   if (absl::Status status = CheckWrittenVisible(call.request, *call.target.collection); !status.ok()) return status;
-  // Submit checks this again. Checking it here, too, saves the encoder work for a request that will be refused.
+  // Submit checks this again. Now it saves the encoder work for a refused request.
   if (absl::Status status = CheckReplaced(call, *call.target.collection); !status.ok()) return status;
   return HasTexts(call.request) ? CheckEncoder(*call.target.collection) : absl::OkStatus();
 }
@@ -200,7 +200,7 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
                  });
     return absl::OkStatus();
   });
-  // If Submit failed because memory ran out, the call's destructor has answered it with an error.
+  // If Submit failed for lack of memory, the call's destructor has answered.
   if (status.ok() && submitted != nullptr) submitted();
 }
 

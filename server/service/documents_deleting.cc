@@ -82,13 +82,13 @@ absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::D
 absl::StatusOr<std::shared_ptr<const void>> DocumentService::ClaimDeletes(const v1::DeleteRequest& request,
                                                                           const StopCheck& check, Target& target,
                                                                           GuardedDeletes& deletes) {
-  // An id never changes its slot, so slots need no second check. Only the rest of the filter does.
+  // Slots need no second check, because an id never changes its slot.
   const std::optional<v1::Filter> visible = request.has_visible() ? WithoutSlots(request.visible()) : std::nullopt;
   if (!visible.has_value()) return nullptr;
   absl::StatusOr<std::shared_ptr<const void>> claim =
       claims_.Claim(request.collection(), *visible, target.collection->manifest().id_type, deletes.writes);
   if (!claim.ok()) return claim.status();
-  // Look again: before the ids were claimed, another client may have replaced one of the documents.
+  // Another client may have replaced a document before the ids were claimed.
   if (absl::Status status = FindLatest(request.collection(), target); !status.ok()) return status;
   absl::Status status = LeaveOutHidden(*visible, *target.collection, check, deletes);
   if (!status.ok()) return status;

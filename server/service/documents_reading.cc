@@ -21,7 +21,7 @@ namespace {
 // it is read. After that, attempts keep failing for some milliseconds, until a snapshot with the new document is
 // published. This may happen with each document of a call.
 constexpr int kMaxReadAttempts = 50;
-// The maximum number of attempts of one Scroll. It is small, because each attempt looks at all documents.
+// The maximum attempts of one Scroll. Few: each looks at all documents.
 constexpr int kMaxPassAttempts = 3;
 constexpr std::chrono::milliseconds kReadAgainDelay{1};
 constexpr absl::Duration kReplacedRetryDelay = absl::Milliseconds(100);

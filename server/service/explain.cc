@@ -42,7 +42,7 @@ double ExplainedScore(const v1::ExplainResponse& explanation, const std::vector<
   return score;
 }
 
-// Computes the similarities of all tokens of a query with all tokens of a stored document.
+// Computes the similarities of a query's and a stored document's tokens.
 absl::StatusOr<v1::ExplainResponse> ExplainDocument(const engine::JobQuery& job_query,
                                                     const store::Collection& collection, uint64_t ordinal) {
   const int64_t num_tokens = collection.num_document_tokens(ordinal);

@@ -20,7 +20,7 @@ namespace maxsim::service {
 // compute.
 inline constexpr int64_t kMaxExplainedPairs = int64_t{1} << 20;
 
-// The maximum number of explanations at the same time. More would take threads from rerank calls over HTTP.
+// The maximum number of explanations at a time, to leave threads for others.
 inline constexpr int kMaxExplanations = 2;
 
 ConcurrencyLimit ExplanationLimit();

@@ -88,7 +88,7 @@ absl::Status GroupedRounds::AskForGroups(const StopCheck& check, engine::Job& jo
       continue;
     }
     Asked asked{.ranking = idx, .group = {}, .num_ranked = num_ranked_};
-    // A search with codes scores only refinement.documents documents exactly, so it cannot rank more than these.
+    // A search with codes cannot rank more than it scores exactly.
     if (grouping_->refinement.documents() != 0) {
       asked.num_ranked = static_cast<int32_t>(
           std::min<int64_t>(asked.num_ranked, static_cast<int64_t>(grouping_->refinement.documents())));

@@ -24,7 +24,7 @@ bool IsApiPath(std::string_view path) {
                      [path](auto begin) { return path.starts_with(begin); });
 }
 
-// If the code is NOT_FOUND, a message of ErrnoStatus ends with a path and one of these texts.
+// A NOT_FOUND message of ErrnoStatus ends with a path and one of these.
 constexpr std::string_view kFileReasons[] = {": No such file or directory", ": Not a directory"};
 
 // Returns the position of the first of kFileReasons from `at` on, or npos.

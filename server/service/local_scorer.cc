@@ -21,7 +21,7 @@ namespace {
 // milliseconds.
 constexpr int kNumGroupingThreads = 2;
 
-// Drain waits in steps of at most this length, because its deadline may be infinite.
+// Drain waits in steps of this length: its deadline may be infinite.
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
 }  // namespace
@@ -91,7 +91,7 @@ void LocalScorer::Answer(std::unique_ptr<RerankCall> call) {
     return Translate(request, *std::move(collection), limits_,
                      [&] { return CheckAwaited(call->context, kWhileFiltering); });
   });
-  // Count this rejection here. The scheduler counts only the rejections that it makes itself.
+  // Count this rejection here: the scheduler counts only its own.
   if (!translated.ok()) return call->Refuse(RejectionOf(translated.status()), translated.status());
   if (translated->answer.grouping != nullptr && translated->job != nullptr) {
     return AnswerGrouped(std::move(call), *std::move(translated));

@@ -160,7 +160,7 @@ template <typename CallType>
 void RerankFront::Begin(std::unique_ptr<CallType> call) {
   const bool has_texts = HasTexts(call->request);
   absl::Status status = Guarded([&] {
-    // Check the request before the encoder is asked, so that the encoder does no work for an invalid request.
+    // Check the request first: the encoder must do no work for a wrong one.
     absl::Status checked = CheckEnvelope(call->request, limits_);
     if (checked.ok()) checked = CheckKind(*call);
     return checked.ok() && has_texts ? CheckTextsAndTarget(call->request) : checked;

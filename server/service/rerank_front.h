@@ -39,7 +39,7 @@ class RerankFront : public RerankApi, public ExplainApi {
   const RequestLimits& limits() const override { return limits_; }
   std::unique_ptr<v1::EncoderInfo> encoder() const override { return texts_->info(); }
 
-  // Sets how new rerank calls are treated from now on (ServingState). Explain calls are answered in every state.
+  // Sets how new rerank calls are treated. Explain calls are always answered.
   void SetState(ServingState state) { state_ = state; }
   ServingState state() const { return state_; }
 

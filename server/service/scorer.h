@@ -82,7 +82,7 @@ class Scorer {
   // request, returns the same error as Answer.
   virtual absl::StatusOr<TextTarget> TargetOf(const v1::RerankRequest& request) const = 0;
 
-  // Score the call and finish it: before they return, or later on another thread, which the call must not block.
+  // Finish the call before returning, or later on a thread of their own.
   virtual void Answer(std::unique_ptr<RerankCall> call) = 0;
   virtual void Answer(std::unique_ptr<ExplainCall> call) = 0;
 

@@ -168,7 +168,7 @@ std::string NewReadingName() {
 }
 
 void RemoveReadingLeftovers(const std::string& folder) {
-  // MakeSnapshotFolder first makes a snapshot under a temporary name, with one more dot in front.
+  // A snapshot is first made under a name with one more dot in front.
   for (const std::string& prefix : {Cat(kReadingPrefix), Cat(".", kReadingPrefix)}) {
     for (const std::string& name : NamesWith(folder, prefix)) {
       if (!name.starts_with(Cat(prefix, OfThisProcess()))) RemoveFolder(JoinPath(folder, name));

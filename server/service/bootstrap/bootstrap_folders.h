@@ -39,7 +39,7 @@ class BootstrapFolders {
   // The folder of the finished collection.
   const std::string& target() const { return target_; }
 
-  // Moves the finished collection to `target`. Returns ALREADY_EXISTS if a file or folder of that name exists.
+  // Moves the collection to `target`. Returns ALREADY_EXISTS if that exists.
   absl::Status MoveToTarget();
   // Records in the work folder that the folder at `path` is no longer needed once `target` is in the list of created
   // collections.
@@ -68,7 +68,7 @@ void RemoveLeftovers(const std::string& root, const std::set<std::string>& liste
 // Returns a new name for a folder of ReadSnapshot. No other process uses it.
 std::string NewReadingName();
 
-// Removes the folders in `folder` that ReadSnapshot of earlier processes has left. May be called at any time.
+// Removes folders of ReadSnapshot of earlier processes. Call it at any time.
 void RemoveReadingLeftovers(const std::string& folder);
 
 // Removes a folder with everything in it. It need not exist. Logs an error.

@@ -24,14 +24,14 @@ struct BootstrapOptions {
   // Connects to other servers. Null if a bootstrap is not possible, because no stream (NATS) orders this server's
   // writes.
   OpenSnapshot open = nullptr;
-  // Makes one collection of fetched snapshots. If null, collection::AssembleLive does it. Tests replace it.
+  // Replaces collection::AssembleLive in tests. Otherwise null.
   std::function<absl::StatusOr<collection::Manifest>(const std::vector<std::string>& folders,
                                                      const collection::AssembleOptions& options)>
       assemble = nullptr;
   // Returns the addresses of the servers of this server's group, for `open`. This server may be one of them. May
   // resolve names, which takes seconds. Null if cluster.peers names none.
   std::function<std::vector<std::string>()> peers = nullptr;
-  // Asks the server at an address what it has. Blocks for some seconds at most. Must be set if `peers` is set.
+  // Asks a server what it has. Blocks for seconds. Must be set if `peers` is.
   std::function<absl::StatusOr<v1::GetInfoResponse>(const std::string& address)> info = nullptr;
   // Returns the URL of the newest backup of a collection in object storage; NOT_FOUND if there is none. Null if the
   // configuration has no cluster.backups. find_backup and fetch_backup block; after `stop` is stopped, they end within

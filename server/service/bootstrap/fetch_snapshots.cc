@@ -173,7 +173,7 @@ absl::Status ForAll(std::vector<FetchSource>& sources, StopSignal& any_failed,
   {
     bool has_started_all = false;
     std::vector<std::thread> threads(sources.size());
-    // Joins the threads even if memory runs out here, because destroying a running thread would end the process.
+    // Join the threads even without memory: a running thread must not be destroyed.
     const absl::Cleanup join = [&] {
       if (!has_started_all) any_failed.Request(absl::StatusCode::kCancelled);
       for (std::thread& thread : threads) {

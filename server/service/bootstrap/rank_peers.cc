@@ -34,7 +34,7 @@ absl::StatusOr<uint64_t> SequenceOf(const PeerReport& report, const std::string&
     return absl::FailedPreconditionError(
         Cat("has only ", collection::DescribeSlots(*slots), " of ", collection::DescribeSlots(wanted)));
   }
-  // Without a write there is nothing to fetch. The stream has all the writes that this server needs.
+  // Without writes there is nothing to fetch: the stream has everything.
   if (info->live().sequence() == 0) return absl::NotFoundError("has no write of it");
   return info->live().sequence();
 }

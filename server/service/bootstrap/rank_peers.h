@@ -20,7 +20,7 @@ struct RankedPeers {
   // Servers that serve the collection, with all wanted slots and at least one write. The server that has applied the
   // most writes comes first; of equal ones, the one that comes first in the reports.
   std::vector<std::string> addresses;
-  // Says, for people, why each other server cannot be used. It is "" if every server can be used.
+  // Why each other server cannot be used, for people; "" if all can be used.
   std::string others;
 };
 

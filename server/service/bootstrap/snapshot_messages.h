@@ -11,7 +11,7 @@
 
 namespace maxsim::service {
 
-// The format_version that this program sends in SnapshotBegin. It reads this version and 0, which means 1.
+// SnapshotBegin.format_version of this program. It reads this and 0 (means 1).
 inline constexpr uint32_t kSnapshotFormatVersion = 1;
 
 // Maximum number of file bytes in one message. At this size the cost per message is negligible. A sender and a receiver

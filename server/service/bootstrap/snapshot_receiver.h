@@ -14,7 +14,7 @@
 
 namespace maxsim::service {
 
-// Not thread-safe. After an error the object must be destroyed. Files that were complete stay in the folder.
+// Not thread-safe. Unusable after an error. Complete files stay in the folder.
 class SnapshotReceiver {
  public:
   // `folder` must exist and be empty. `total_bytes` is the size that the first message of the snapshot announced.
@@ -26,7 +26,7 @@ class SnapshotReceiver {
   // RESOURCE_EXHAUSTED for a full disk.
   absl::Status Take(const v1::ReadSnapshotResponse& message);
 
-  // Call this when the server has sent all messages. Returns DATA_LOSS if a file or bytes are missing.
+  // Call it after the last message. Returns DATA_LOSS if something is missing.
   absl::Status End() const;
 
   uint64_t num_bytes() const { return num_bytes_; }  // received

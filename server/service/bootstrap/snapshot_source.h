@@ -13,7 +13,7 @@
 
 namespace maxsim::service {
 
-// A snapshot that another server sends. Destroying the object ends the call to that server. Not thread-safe.
+// A snapshot from another server. Its destructor ends the call. Not thread-safe.
 class IncomingSnapshot {
  public:
   virtual ~IncomingSnapshot() = default;

@@ -1,4 +1,4 @@
-// Reads what the server has done and has: the totals of its metrics, and the state and memory of its devices.
+// Reads the totals of the metrics, and the state and memory of the devices.
 #pragma once
 
 #include <cstdint>

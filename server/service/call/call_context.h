@@ -1,4 +1,4 @@
-// What a service needs to know about a call besides its request, for gRPC and HTTP alike.
+// A call, without its request and answer, for gRPC and HTTP alike.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace maxsim::service {
 
 class CallRecord;
 
-// Where a call came from, and when it must be answered. All times are on the clock of MonotonicNow().
+// Where a call came from, and its times, all of MonotonicNow().
 struct CallContext {
   std::string_view method;  // as the metrics name it; static
   absl::Time arrival = MonotonicNow();

@@ -21,7 +21,7 @@ namespace maxsim::service {
 
 class RequestLog;
 
-// What is recorded about a call, except for the status that the client gets.
+// Everything that is recorded about a call, except its status.
 struct FinishedCall {
   Metrics* metrics = nullptr;
   std::string_view method;  // name in the metrics; a string literal
@@ -35,7 +35,7 @@ struct FinishedCall {
   std::string collection = {};
 };
 
-// The record of one call. Fill and Write may run on different threads, one after the other.
+// The record of one call. Fill and Write may run on different threads.
 class CallRecord {
  public:
   CallRecord() = default;
@@ -65,10 +65,10 @@ class CallRecord {
 // writes the record at once.
 void Record(const CallContext& context, FinishedCall&& call, const absl::Status& status);
 
-// Records a call that has neither timings nor a log line, and ends the call's span.
+// Records a call without timings or log line, and ends the call's span.
 void Record(CallContext& context, Metrics* metrics, const absl::Status& status);
 
-// Logs requests: all of them at debug level, and slow ones as warnings. Thread-safe.
+// Logs requests: all at debug level, slow ones as warnings. Thread-safe.
 class RequestLog {
  public:
   // Requests that take `slow_request` or longer are slow; with zero, none is slow. Writes at most one warning per 100
@@ -78,7 +78,7 @@ class RequestLog {
   void Write(const FinishedCall& call, const absl::Status& status, absl::Time now);
 
  private:
-  // Returns true if the caller may write a warning now. Of concurrent callers, only one gets true.
+  // Returns true if the caller may write a warning now. One of several may.
   bool TakeSlowLine(absl::Time now);
 
   const absl::Duration slow_request_;

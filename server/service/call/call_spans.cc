@@ -68,7 +68,7 @@ void EndRerank(const absl::Status& status, const CallTimings& timings, absl::Tim
     span.SetAttribute("maxsim.kernel_us", timings.kernel_us);
   }
   if (timings.total_us > 0 && queued != absl::InfinitePast()) {
-    // Neither time may be after the call's end. The device's clock may round its times up, so limit both to `now`.
+    // The device's clock may round its times up, so limit both times to `now`.
     const absl::Time started = std::min(queued + absl::Microseconds(timings.queue_us), now);
     const absl::Time scored = std::min(started + absl::Microseconds(timings.copy_us + timings.kernel_us), now);
     span.AddChild("queue", queued, started);

@@ -22,14 +22,14 @@ inline constexpr std::string_view kScrollSpan = "maxsim.v1.Documents/Scroll";
 inline constexpr std::string_view kCountSpan = "maxsim.v1.Documents/Count";
 inline constexpr std::string_view kFacetsSpan = "maxsim.v1.Documents/Facets";
 
-// Adds attributes to the span that describe a rerank request. `method` is the call's name in the metrics.
+// Describes a rerank request in its span. `method` is its name in the metrics.
 void DescribeRerank(const v1::RerankRequest& request, std::string_view method, const tracing::Span& span);
 
 // Says what a call of Documents is about.
 void DescribeDocuments(std::string_view collection, std::string_view method, int num_documents,
                        const tracing::Span& span);
 
-// Adds the collection and the method to the span of a call that counts or lists documents.
+// Describes a call that counts or lists documents in its span.
 void DescribeCount(std::string_view collection, std::string_view method, const tracing::Span& span);
 
 // The timings in a rerank call's answer (v1::Timings), in microseconds. All are 0 if the call was not scored. Most

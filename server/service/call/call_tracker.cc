@@ -25,7 +25,7 @@ void CallTracker::End(bool began_before_drain) {
   const MutexLock lock(&mutex_);
   last_change_ = Clock::now();
   int64_t& count = began_before_drain ? earlier_ : later_;
-  // Notifies while the lock is held: as soon as it is released, a waiting thread may destroy the tracker.
+  // Notify while locked: after that, a waiting thread may destroy the tracker.
   if (--count == 0 && draining_) idle_.NotifyAll();
 }
 

@@ -33,7 +33,7 @@ class CallTracker {
     const bool began_before_drain_;
   };
 
-  // Begins the drain (shutdown). WaitForEarlierCalls will wait only for calls that are in progress now.
+  // Begins the drain. WaitForEarlierCalls waits for calls in progress now.
   void BeginDrain();
 
   // Waits until the calls that were in progress at BeginDrain have ended, for at most `limit`. Returns how many of them

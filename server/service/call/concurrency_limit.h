@@ -24,7 +24,7 @@ class ConcurrencyLimit {
         retry_delay_(retry_delay),
         num_free_(std::make_shared<std::atomic<int>>(limit)) {}
 
-  // Takes a place, which is freed when its last copy is destroyed. Returns null if no place is free.
+  // Takes a place until its last copy is destroyed, or returns null if none is free.
   std::shared_ptr<const void> TryTake() {
     if (num_free_->fetch_sub(1) > 0) {
       return {num_free_.get(), [num_free = num_free_](const void*) { ++*num_free; }};
@@ -33,7 +33,7 @@ class ConcurrencyLimit {
     return nullptr;
   }
 
-  // Takes a place like TryTake. Returns RESOURCE_EXHAUSTED with RetryInfo if no place is free.
+  // Like TryTake, but returns RESOURCE_EXHAUSTED with RetryInfo if none is free.
   absl::StatusOr<std::shared_ptr<const void>> Take();
 
   int limit() const { return limit_; }

@@ -38,7 +38,7 @@ struct RequestLimits {
 // stored.
 inline constexpr int64_t kMaxRequestIdBytes = 256;
 
-// If a request has require_proof and no budget, its budget is this number times `refinement.documents`.
+// The default budget of require_proof is this times `refinement.documents`.
 inline constexpr int64_t kBudgetFactor = 16;
 
 // The maximum number of payload_fields in a request, and the maximum length of each name. No name may be empty.

@@ -1,4 +1,4 @@
-// Makes the errors of requests, for both ports. An error can say which field is wrong, or when to try again.
+// Makes errors that say which field is wrong, or when to try again.
 #pragma once
 
 #include <cstdint>

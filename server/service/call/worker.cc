@@ -37,7 +37,7 @@ void Worker::Post(std::string key, Length length, std::shared_ptr<const StopSign
   absl::Status refused;
   {
     const MutexLock lock(&mutex_);
-    // Read the signal while the lock is held. If it is stopped after that, Withdraw finds the task in the queue.
+    // Read the signal while locked. If it is stopped later, Withdraw finds the task.
     refused = stopping_ ? WorkerStopped() : tasks_.size() >= kMaxWaiting ? TooManyTasks() : StopStatus(stop.get());
     if (refused.ok()) {
       tasks_.push_back({std::move(key), length, std::move(stop), std::move(task)});
@@ -74,7 +74,7 @@ void Worker::Stop() {
 }
 
 std::deque<Worker::Waiting>::iterator Worker::NextTask() {
-  // Tasks of one key run one after another, so of each key only the first waiting task may run now.
+  // Tasks of one key run one after another: only its first may run now.
   std::set<std::string_view> passed;
   for (auto task = tasks_.begin(); task != tasks_.end(); ++task) {
     const bool has_room = task->length == Length::kShort || num_long_ < kMaxLong;

@@ -14,7 +14,7 @@ namespace maxsim::service {
 
 inline constexpr char kWriteExpiryKey[] = "maxsim-write-expires";
 
-// Returns the id of this process' clock, which is MonotonicNow(). The id is random, and never 0.
+// Returns the random id, never 0, of this process' clock (MonotonicNow()).
 uint64_t ClockId();
 
 // Returns the metadata's value. `clock_id` is the id of the server's clock, and `expires` the time on that clock.

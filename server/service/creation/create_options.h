@@ -11,7 +11,7 @@
 
 namespace maxsim::service {
 
-// Returns the program's name and version, which new collections store as CreateOptions::created_by.
+// Returns the CreateOptions::created_by of new collections: name and version.
 std::string CreatedByThisServer();
 
 // Returns the options of the collection to create, or INVALID_ARGUMENT if a value is not valid for any collection. If

@@ -28,7 +28,7 @@ class CreatedCollections {
   // cannot be parsed, and FAILED_PRECONDITION if a later version of maxsimd wrote it.
   absl::StatusOr<std::vector<CreatedCollection>> List(const std::string& root) const;
 
-  // Adds a collection to the file in `root`, and syncs the file to disk. Replaces an entry of the same name.
+  // Adds or replaces a collection in the file in `root`, and syncs it to disk.
   absl::Status Add(const std::string& root, const CreatedCollection& created);
 
   // Removes a name from the file in `root`, if it is there.

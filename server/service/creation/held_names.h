@@ -1,4 +1,4 @@
-// Locks on names of collections. They ensure that only one call at a time creates or unloads a collection.
+// Locks on names: one call at a time creates or unloads a collection.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ class HeldNames {
   // Waits while another call holds the name, and then holds it. When `stop` (may be null) is stopped, returns the
   // status of `stop`, and does not hold the name.
   absl::Status Take(const std::string& name, const StopSignal* stop) {
-    // Stopping `stop` does not notify the condition variable, so each wait has a time limit.
+    // Stopping `stop` notifies nothing, so each wait has a time limit.
     constexpr std::chrono::milliseconds kNamePoll{20};
     MutexLock lock(&mutex_);
     while (!names_.insert(name).second) {

@@ -18,7 +18,7 @@
 namespace maxsim::service {
 namespace {
 
-// How long clients that were refused should wait. Counting the facets of a million documents takes less time.
+// The retry delay. Counting facets of a million documents takes less time.
 constexpr absl::Duration kFacetsRetryDelay = absl::Milliseconds(100);
 
 absl::Status CheckFacetsField(const std::string& name, const store::Collection& collection) {

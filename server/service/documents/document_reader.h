@@ -1,4 +1,4 @@
-// Reads documents of a collection into an answer, for Documents.Get and Documents.Scroll.
+// Reads documents into an answer, for Documents.Get and Documents.Scroll.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Lists the documents of a collection in the order of their ids, for Documents.Scroll.
+// Lists documents in the order of their ids, for Documents.Scroll.
 #pragma once
 
 #include <cstdint>

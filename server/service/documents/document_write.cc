@@ -163,7 +163,7 @@ absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules
                                      collection::QuantizationLoss& loss) {
   store::Write write;
   const auto tokens_path = [&] { return Cat(path(), ".tokens"); };
-  // The encoder has made this matrix from a text, so CheckDocument has not seen its shape.
+  // The encoder has made this matrix of a text: its shape is unchecked.
   absl::Status status = CheckShape(document.tokens(), rules.form.rules, tokens_path);
   if (!status.ok()) return status;
   write.rows.reserve(size_t{document.tokens().num_tokens()} * document.tokens().dim() * SizeOf(rules.form.storage));

@@ -49,7 +49,7 @@ absl::Status CheckDocument(const v1::Document& document, const DocumentRules& ru
 // Checks how many documents a call has, and each of them as CheckDocument does.
 absl::Status CheckDocuments(const v1::UpsertRequest& request, const DocumentRules& rules);
 
-// Returns the payload without white space at its ends, because a stored payload must begin with '{'.
+// Removes white space at both ends: a stored payload must begin with '{'.
 std::string_view TrimmedPayload(std::string_view payload);
 
 // Returns the path of a document in a call, "documents[3]".
@@ -65,7 +65,7 @@ absl::Status CheckValues(const v1::Document& document, const DocumentRules& rule
 absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path,
                                      collection::QuantizationLoss& loss);
 
-// Return OK if the call has 1 to `max_ids` ids, and all of them are valid and of the collection's type.
+// Return OK for 1 to `max_ids` valid ids of the collection's type.
 absl::Status CheckIds(const v1::StringIds& ids, const DocumentRules& rules, int max_ids);
 absl::Status CheckIds(const v1::IntIds& ids, const DocumentRules& rules, int max_ids);
 

@@ -68,7 +68,7 @@ absl::StatusOr<std::shared_ptr<const void>> WriteClaims::ClaimAll(const std::str
       std::make_shared<Claimed>(table_, of_tenant.has_value() ? of_tenant->SerializeAsString() : std::string(), count);
   for (int i = 0; i < count; ++i) {
     if (claimed->Add(Cat(collection, " ", id_of(i)))) continue;
-    // The message does not name the id, because the client must not learn which ids other tenants are writing.
+    // Do not name the id: the client must not learn which ids others write.
     absl::Status status = absl::ResourceExhaustedError("another write of one of these ids is in progress");
     client::SetRetryAfter(kClaimRetryDelay, status);
     return status;

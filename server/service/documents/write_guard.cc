@@ -30,7 +30,7 @@ int32_t SlotOfId(const v1::Document& document) {
                                : collection::SlotOf(std::string_view(document.string_id()));
 }
 
-// Returns, for each write, the ordinal of the stored document that has its id, or kUnknown if there is none.
+// Returns the ordinal of each write's stored document, or kUnknown.
 template <typename Writes>
 std::vector<uint64_t> FindOrdinals(const Writes& writes, const store::Collection& collection) {
   std::vector<uint64_t> ordinals(static_cast<size_t>(writes.size()));

@@ -10,7 +10,7 @@
 
 namespace maxsim::service {
 
-// Converts the owners of a layout without checking them. They may be invalid (collection::CheckSlotOwners).
+// Returns the owners unchecked. They may break collection::CheckSlotOwners.
 std::vector<collection::SlotOwner> OwnersOf(const v1::SlotLayout& layout);
 
 // Returns the owners of a request. If they are not valid (collection::CheckSlotOwners), returns INVALID_ARGUMENT about

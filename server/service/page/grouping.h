@@ -1,4 +1,4 @@
-// Checks and converts the fields of a request that group its results (group_by, group_size, group_values).
+// Reads group_by, group_size and group_values of a request.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Chooses which results of a ranking the answer has, by RerankRequest.offset, top_k and min_score.
+// Chooses the results of a ranking by offset, top_k and min_score.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct Page {
   int64_t top_k = 0;                                          // results at most
   float min_score = -std::numeric_limits<float>::infinity();  // results with lower scores are left out
 
-  // Returns the number of best candidates that must be ranked to fill the page: those before it, and its own.
+  // Returns the number of best candidates that must be ranked for the page.
   int64_t num_ranked() const { return offset + top_k; }
 };
 
@@ -29,10 +29,10 @@ struct RankRange {
   size_t size() const { return end - begin; }
 };
 
-// Returns the page (range of ranks) that a request asks for. The request must have passed CheckPage.
+// Returns the page of a request, which must have passed CheckPage.
 Page PageOf(const v1::RerankRequest& request, const RequestLimits& limits);
 
-// Returns INVALID_ARGUMENT if offset + top_k exceeds limits.max_top_k, or if min_score is not finite.
+// Returns INVALID_ARGUMENT if offset + top_k or min_score is out of range.
 absl::Status CheckPage(const v1::RerankRequest& request, const RequestLimits& limits);
 
 // Returns which of a query's best `num_ranked` candidates are on the page. `score_of` returns the score of a candidate

@@ -205,7 +205,7 @@ absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResul
     if (query.candidates->is_inline) continue;
     for (const engine::Hit& hit : on_page.hits) {
       bytes += has_strings ? collection.string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
-      // Count whole payloads even if only some of their members are returned, because the whole payloads are read.
+      // Count whole payloads, because they are read even if a part is returned.
       if (answer.return_payloads) payload_bytes += collection.payload(hit.ordinal).size() + kStringBytes;
     }
   }

@@ -1,4 +1,4 @@
-// Turns the result of a job into a RerankResponse, and limits its size. Uses no queue, no clock and no gRPC.
+// Turns a job's result into a RerankResponse, and limits its size. No I/O.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace maxsim::service {
 
-// The parts of a request that are kept after its job is submitted, because its answer needs them.
+// The parts of a request that its answer needs after the job is submitted.
 struct PendingAnswer {
   std::string request_id;
   std::shared_ptr<const store::Collection> collection;
@@ -50,7 +50,7 @@ struct PendingAnswer {
 // normalization.
 float ScoreOf(const PendingAnswer& answer, const PendingAnswer::Query& query, float score);
 
-// Returns the host memory that the job and the data for its answer take. Does not count the request itself.
+// Returns the host memory of the job and of the data for its answer.
 uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer);
 
 // Return INVALID_ARGUMENT if the unknown ids, or `num_matches` token matches, alone would take more than
@@ -58,7 +58,7 @@ uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer);
 absl::Status CheckMissing(const PendingAnswer& answer, const RequestLimits& limits);
 absl::Status CheckAlignments(uint64_t num_matches, const RequestLimits& limits);
 
-// Returns INVALID_ARGUMENT if the whole answer would be larger than limits.max_answer_bytes.
+// Returns INVALID_ARGUMENT if the answer exceeds limits.max_answer_bytes.
 absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result, const RequestLimits& limits);
 
 // Returns the answer. `result` is the job's, or empty if there was no job. Sets all timings except encode_us and

@@ -142,7 +142,7 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
   set.kind = engine::CandidateSet::Kind::kInline;
   set.inline_offsets.reserve(static_cast<size_t>(count) + 1);
   set.inline_offsets.push_back(0);
-  // Check the shapes of all documents first, so that nothing is converted if a later document is wrong.
+  // Check all shapes before converting any document.
   for (int i = 0; i < count; ++i) {
     const auto document_path = [&] { return absl::StrCat(path(), ".inline_documents.documents[", i, "]"); };
     if (absl::Status status = CheckShape(list.documents(i), form.rules, document_path); !status.ok()) return status;

@@ -24,7 +24,7 @@ v1::CollectionState StateOf(store::CollectionStatus::State state) {
   return v1::COLLECTION_STATE_UNSPECIFIED;
 }
 
-// ToProto relies on this: each value in the message is the value of the C++ enumeration plus 1.
+// Each value in the messages is the C++ enumeration's value plus 1.
 static_assert(v1::FIELD_KIND_KEYWORD == 1 + static_cast<int>(collection::FieldKind::kKeyword));
 static_assert(v1::FIELD_KIND_TIME == 1 + static_cast<int>(collection::FieldKind::kTime));
 static_assert(v1::FIELD_KIND_TIME == v1::FieldKind_MAX);
@@ -41,7 +41,7 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   info.set_name(status.name);
   info.set_state(StateOf(status.state));
   info.set_error(status.error);
-  // The path may have other bytes than UTF-8, and clients cannot read a message with such a string.
+  // A message with strings that are not UTF-8 cannot be read by clients.
   info.set_path(Printable(status.path, status.path.size()));
   if (status.live != nullptr) *info.mutable_live() = ToProto(status.live->state());
   if (status.collection == nullptr) return info;

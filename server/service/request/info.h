@@ -1,4 +1,4 @@
-// Makes the messages with which the server describes itself: GetInfo, and the lists of collections.
+// Makes the answers of GetInfo, and the lists of collections.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ v1::LiveInfo ToProto(const store::LiveState& state);
 v1::EncoderInfo ToProto(const collection::EncoderIdentity& encoder);
 v1::Limits ToProto(const RequestLimits& limits, uint64_t max_queue_work);
 
-// Returns the version, the limits, the devices, all collections and, if `encoder` is not null, the encoder.
+// `encoder` may be null. The other parts are always in the message.
 v1::GetInfoResponse BuildInfo(const store::DeviceSet& devices, const store::CollectionStore& store,
                               const RequestLimits& limits, uint64_t max_queue_work,
                               std::unique_ptr<v1::EncoderInfo> encoder);

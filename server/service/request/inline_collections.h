@@ -1,4 +1,4 @@
-// Empty collections. A request that names no collection is scored on one, together with its inline documents.
+// Empty collections, for inline documents of requests that name none.
 #pragma once
 
 #include <cstdint>

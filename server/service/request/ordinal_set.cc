@@ -45,7 +45,7 @@ void OrdinalSet::Begin(size_t num_ordinals, uint64_t end) {
     return;
   }
   ++list_;
-  // If the kept table is larger than needed, use only its beginning, which stays in the caches.
+  // If the kept table is larger, only its beginning is used, for the caches.
   mask_ = num_slots - 1;
   shift_ = 64 - std::countr_zero(num_slots);
 }

@@ -13,7 +13,7 @@ namespace maxsim::service {
 // Not thread-safe: keep one set per thread, so that its memory is reused.
 class OrdinalSet {
  public:
-  // Empties the set for a list of at most `num_ordinals` ordinals below `end`, which is at most 2^40.
+  // Empties the set, for up to `num_ordinals` ordinals below `end` (<= 2^40).
   void Begin(size_t num_ordinals, uint64_t end);
 
   // Returns true the first time since Begin that it gets this ordinal.
@@ -26,7 +26,7 @@ class OrdinalSet {
       return is_new;
     }
     const uint64_t entry = list_ << kOrdinalBits | ordinal;
-    // Take the table index from the high bits of the product, because these depend on all bits of the ordinal.
+    // The high bits of the product depend on all bits of the ordinal.
     auto slot = static_cast<size_t>(ordinal * 0x9e3779b97f4a7c15u >> shift_);
     while (slots_[slot] >> kOrdinalBits == list_) {
       if (slots_[slot] == entry) return false;

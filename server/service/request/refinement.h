@@ -44,7 +44,7 @@ void SetCertificate(bool proven, double last_score, v1::Refinement& refinement);
 // proven, and its margin is the smallest of theirs.
 void AddScan(const v1::Refinement& scan, v1::Refinement& sum);
 
-// Converts the refinement of a query's result to a message. Divides the scores by `divisor` (normalization).
+// Converts a query's refinement to a message, with scores / `divisor`.
 v1::Refinement ToWire(const engine::JobQueryResult& result, float divisor);
 
 }  // namespace maxsim::service

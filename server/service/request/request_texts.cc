@@ -20,7 +20,7 @@ constexpr uint64_t kMaxBlankBytes = uint64_t{64} << 20;
 
 constexpr char kDocumentTexts[] = "inline_documents.texts";
 
-// Returns the lists of inline documents of the request and of its queries, in this order.
+// Returns the inline documents of the request, then those of its queries.
 std::vector<v1::InlineDocuments*> InlineLists(v1::RerankRequest& request) {
   std::vector<v1::InlineDocuments*> lists;
   if (request.candidates().has_inline_documents()) {
@@ -91,7 +91,7 @@ int32_t DimOfBlanks(const std::vector<EncodedText>& encoded, const v1::RerankReq
   return static_cast<int32_t>(std::clamp<uint32_t>(dim, kMinDim, kMaxDim));
 }
 
-// Puts the encoder's vectors into the queries that are texts. Frees each matrix after copying it.
+// Puts the encoder's vectors into the queries that are texts.
 void PlaceQueries(std::vector<EncodedText>& encoded, v1::RerankRequest& request, TextFacts& facts) {
   facts.queries.resize(static_cast<size_t>(request.queries_size()));
   size_t next = 0;

@@ -43,7 +43,7 @@ StoredForm StoredFormOf(const store::Collection& collection, const RequestLimits
 }
 
 StoredForm StoredFormOf(ScalarType storage, int32_t dim, uint64_t rotation_seed, const RequestLimits& limits) {
-  // The values are first converted to the type of queries. For an i8 collection, they are then quantised.
+  // Values are converted to the type of queries first, also for i8.
   return {.rules = {.storage = QueryType(storage),
                     .dim = dim,
                     .dim_is_of_collection = true,

@@ -42,7 +42,7 @@ constexpr absl::Duration kFullRetryDelay = absl::Seconds(1);
 
 absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
 
-// If the encoder refuses a text, puts the text's field into the error. Other errors are not about the request.
+// Puts the field of a refused text into the error. Keeps other errors.
 absl::Status InField(std::string_view field, const absl::Status& status) {
   if (!absl::IsInvalidArgument(status)) return status;
   return InvalidField(field, std::string(status.message()));
@@ -50,7 +50,7 @@ absl::Status InField(std::string_view field, const absl::Status& status) {
 
 }  // namespace
 
-// The texts of one call, which wait for the encoder. When the last call to the encoder has ended, Finish runs.
+// The texts of one call. After its last encoder call, Finish runs.
 struct TextEncoding::Pending {
   Done done;
   absl::Time deadline;
@@ -62,7 +62,7 @@ struct TextEncoding::Pending {
   std::thread::id caller = std::this_thread::get_id();
   std::atomic<int> num_parts = 1;  // calls to the encoder, and Encode itself
   absl::Status failure;            // of Encode itself
-  // `queries` and `documents` are written by one thread each, and read only after num_parts has become 0.
+  // Each is written by one thread, and read when num_parts is 0.
   absl::StatusOr<std::vector<EncodedText>> queries = NoMemory();
   absl::StatusOr<std::vector<EncodedText>> documents = NoMemory();
 };
@@ -188,7 +188,7 @@ void TextEncoding::Begin(const std::shared_ptr<Pending>& pending, TextKind kind,
 void TextEncoding::End(const std::shared_ptr<Pending>& pending) {
   if (--pending->num_parts > 0) return;
   if (std::this_thread::get_id() == pending->caller) return Finish(*pending);
-  // Finish the call on another thread, because the encoder's thread must go on reading other answers.
+  // The encoder's thread must go on reading answers, so use another one.
   const absl::Status status = Guarded([&] {
     boost::asio::post(*pool_, [this, pending] { Finish(*pending); });
     return absl::OkStatus();

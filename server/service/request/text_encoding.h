@@ -41,7 +41,7 @@ struct EncodedTexts {
   std::vector<encoder::EncodedText> documents;
 };
 
-// What decides whether an encoder's vectors may be scored against a collection: its name, dimension and encoder.
+// A collection's name, dimension and encoder, which vectors must suit.
 struct TextTarget {
   std::string name;
   int32_t dim = 0;
@@ -52,7 +52,7 @@ struct TextTarget {
   }
 };
 
-// Returns FAILED_PRECONDITION if the vectors of `encoder` must not be scored against the collection `target`.
+// Returns FAILED_PRECONDITION if these vectors do not suit `target`.
 absl::Status CheckTarget(const TextTarget& target, const encoder::EncoderIdentity& encoder);
 
 // Thread-safe.

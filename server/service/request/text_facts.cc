@@ -5,7 +5,7 @@
 namespace maxsim::service {
 namespace {
 
-// Marks the results whose documents were too long for the encoder. If none was, adds no marks at all.
+// Marks results whose texts were truncated. Adds no marks if none was.
 void MarkTruncated(const std::vector<bool>& documents, v1::QueryResult& result) {
   const auto is_cut = [&](uint64_t position) { return position < documents.size() && documents[position]; };
   if (std::none_of(result.positions().begin(), result.positions().end(), is_cut)) return;

@@ -1,4 +1,4 @@
-// What the encoder reports about the texts of a rerank request besides their vectors, and how the answer shows it.
+// The encoder's report about texts besides vectors, for the answer.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace maxsim::service {
 
-// What the encoder reports besides vectors. A text is truncated if it is longer than the encoder's model can read.
+// A text is truncated if it is longer than the encoder's model can read.
 struct TextFacts {
   struct Query {
     std::vector<std::string> pieces;  // the text of each token of the query; empty if the encoder does not report them

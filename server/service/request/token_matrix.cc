@@ -71,7 +71,7 @@ absl::Status AppendRows(const v1::TokenMatrix& matrix, const TokenMatrixRules& r
                                 kMaxAbsValue));
   }
   if (type == rules.storage) {
-    // Append the values instead of resizing the vector first, which would write its memory twice.
+    // Appending writes the memory once. Resizing first would write it twice.
     const auto* bytes = static_cast<const std::byte*>(source);
     rows.insert(rows.end(), bytes, bytes + count * SizeOf(type));
     return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Validates token matrices of a request, and converts them to the type in which a collection scores them.
+// Checks token matrices of requests, and converts them for scoring.
 #pragma once
 
 #include <cstddef>

@@ -67,7 +67,7 @@ absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindMatching(con
                                                                              const RequestLimits& limits,
                                                                              const StopCheck& check,
                                                                              PendingAnswer& answer) {
-  // Inline documents have no fields. The collection of a request that names none has no fields either.
+  // Inline documents, and collections that have no name, have no fields.
   if (!UsesFields(request) || HasInlineDocumentsAlone(request)) return nullptr;
   if (!request.group_by().empty()) return FindGrouped(request, collection, limits, check, answer);
   return FindSelected(request, collection, check);

@@ -31,7 +31,7 @@ absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& colle
 absl::Status CheckGeneration(uint64_t generation, const store::Collection& collection);
 absl::Status CheckGeneration(uint64_t generation, const std::string& collection, bool is_live, uint64_t served);
 
-// Checks the request's min_sequence (CheckSequence) and its generation (CheckGeneration).
+// Checks the request's min_sequence and generation.
 template <typename Request>
 absl::Status CheckSnapshotFor(const Request& request, const store::Collection& collection) {
   if (absl::Status status = CheckSequence(request.min_sequence(), collection); !status.ok()) return status;

@@ -16,14 +16,14 @@ namespace maxsim::service {
 // values suit them: CanonicalFilter does that.
 absl::StatusOr<collection::Filter> FilterOf(const v1::Filter& message);
 
-// The functions below take requests with a filter: RerankRequest, and those of the Documents calls.
+// The functions below take RerankRequest and requests of Documents calls.
 
 // Returns the filter of a request, whether it is a message or a text; nullopt if the request has none. Returns the
 // INVALID_ARGUMENT of FilterOf or ParseFilter, about the field "filter" or "filter_text".
 template <typename Request>
 absl::StatusOr<std::optional<collection::Filter>> FilterOfRequest(const Request& request);
 
-// Puts the name of the request's filter field into an INVALID_ARGUMENT. Returns other errors unchanged.
+// Puts the filter's field into INVALID_ARGUMENT. Keeps other errors.
 template <typename Request>
 absl::Status FilterError(const Request& request, const absl::Status& error);
 

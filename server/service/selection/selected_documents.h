@@ -23,7 +23,7 @@
 
 namespace maxsim::service {
 
-// Puts the field name `visible` into an INVALID_ARGUMENT. Returns other errors unchanged.
+// Puts the field `visible` into INVALID_ARGUMENT. Keeps other errors.
 absl::Status VisibleError(const absl::Status& error);
 
 // Checks the part of `visible` that needs no collection (FilterOf).

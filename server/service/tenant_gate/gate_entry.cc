@@ -58,7 +58,7 @@ std::string_view MessageWithoutGroups(const absl::Status& status) {
   }
 }
 
-// Returns the error with another message, which is also the description of its field. Keeps the other details.
+// Replaces the message, also that of the error's field. Keeps other details.
 absl::Status WithOtherMessage(const absl::Status& status, std::string_view message) {
   std::string text(message);
   if (const std::optional<uint64_t> num_deleted = client::NumDeletedOf(status); num_deleted.has_value()) {

@@ -80,8 +80,7 @@ void TenantQuestions::Rerank(v1::RerankRequest&& request, CallContext&& context,
   // The callback is small, so that no memory is allocated for it.
   rerank_->Rerank(std::move(request), std::move(context),
                   [call = *std::move(call)](absl::StatusOr<v1::RerankResponse> response) {
-                    // Removes the names of groups from the answer. `unavailable_documents` still says that documents
-                    // are missing.
+                    // Hide group names. unavailable_documents still says that some are missing.
                     if (response.ok()) response->clear_unavailable_groups();
                     call->Answer(std::move(response), [&](v1::RerankResponse& answer) { call->Clean(answer); });
                   });

@@ -34,7 +34,7 @@ struct TenantSettings {
 // INVALID_ARGUMENT naming the member, the value and the limit.
 absl::StatusOr<TenantSettings> ParseTenant(std::string_view json);
 
-// The permissions and quotas of all calls with one token of a tenant. Immutable and thread-safe.
+// The permissions and quotas of a tenant's token. Immutable and thread-safe.
 class Tenant {
  public:
   // All tokens of one tenant share its `usage`, which must not be null.
@@ -42,10 +42,10 @@ class Tenant {
       : settings_(std::move(settings)), usage_(std::move(usage)) {}
 
   const std::string& name() const { return settings_.name; }
-  // Returns the collections that the token may use, sorted. If empty, the token may use all collections.
+  // Returns the collections that the token may use, sorted. Empty means all.
   const std::vector<std::string>& collections() const { return settings_.collections; }
   bool MayUse(std::string_view collection) const;
-  // Returns the filter that documents must match so that the tenant sees them, or null if it sees all documents.
+  // Returns the filter for what the tenant sees, or null if it sees everything.
   const collection::Filter* filter() const { return settings_.filter.has_value() ? &*settings_.filter : nullptr; }
   const TenantQuotas& quotas() const { return settings_.quotas; }
   TenantUsage& usage() const { return *usage_; }

@@ -15,13 +15,13 @@ namespace maxsim::service {
 
 // Bounds the series of metrics by tenant.
 inline constexpr size_t kMaxTenantLabels = 256;
-// The metrics label of all tenants beyond kMaxTenantLabels. No tenant's name can begin with "_".
+// The label of all further tenants. No name can begin with "_".
 inline constexpr char kOtherTenants[] = "_other";
 
 // Thread-safe.
 class TenantRegistry {
  public:
-  // Returns the usage of a tenant. The first kMaxTenantLabels names get metrics labels of their own.
+  // Returns a tenant's usage. The first kMaxTenantLabels names get own labels.
   std::shared_ptr<TenantUsage> UsageOf(const std::string& name) {
     MutexLock lock(&mutex_);
     std::shared_ptr<TenantUsage>& usage = by_name_[name];

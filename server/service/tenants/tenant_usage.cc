@@ -16,7 +16,7 @@ constexpr absl::Duration kInFlightRetryDelay = absl::Milliseconds(100);
 // early.
 constexpr absl::Duration kShortestRetryDelay = absl::Milliseconds(1);
 
-// The maximum retry delay: a client that overdrew a slow bucket by far should not plan for a year.
+// The maximum retry delay, for a client that overdrew a slow bucket by far.
 constexpr absl::Duration kLongestRetryDelay = absl::Hours(24);
 
 std::string FieldOfQuota(TenantQuota quota) { return Cat("quota.", Name(quota)); }

@@ -31,14 +31,14 @@ struct TenantQuotas {
 // Which quota refused a call.
 enum class TenantQuota : uint8_t { kTokenPairs, kDocuments, kBytes, kRequestsInFlight };
 
-// Returns the name of a quota in token files and metrics, such as "token_pairs_per_second".
+// Returns a quota's name in token files, such as "token_pairs_per_second".
 std::string_view Name(TenantQuota quota);
 
 // Returns RESOURCE_EXHAUSTED with the reason TENANT_QUOTA, about the field "quota.NAME". If `retry_after` is not zero,
 // adds RetryInfo with this time.
 absl::Status QuotaError(TenantQuota quota, std::string_view problem, absl::Duration retry_after);
 
-// Returns the quota that an error of QuotaError is about. Returns nullopt for any other status.
+// Returns the quota of an error of QuotaError; nullopt for any other.
 std::optional<TenantQuota> QuotaOf(const absl::Status& status);
 inline bool IsQuotaError(const absl::Status& status) { return QuotaOf(status).has_value(); }
 
@@ -48,8 +48,8 @@ struct WrittenAmount {
   uint64_t bytes = 0;  // of token vectors
 };
 
-// What a tenant uses now, shared by all calls of the tenant with any of its tokens. Kept when token files are read
-// again. The quotas are arguments, because they belong to the call's token. Thread-safe.
+// The usage of a tenant, shared by all calls with any of its tokens. Kept when token files are read again. The quotas
+// are arguments, because they belong to the call's token. Thread-safe.
 class TenantUsage {
  public:
   // `label` is the tenant's value of the label "tenant" in metrics.
