@@ -1,4 +1,4 @@
-// Computes how many file descriptors the process may have, and how many a configuration needs.
+// The number of file descriptors: the process' limit, and how many are needed.
 #pragma once
 
 #include <cstdint>

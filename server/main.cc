@@ -1,4 +1,4 @@
-// The main of maxsimd: configuration, signals, exit codes. Everything else is in server.h.
+// The main of maxsimd: configuration, signals, exit codes. Uses server.h.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -62,8 +62,8 @@ class Signals {
     thread_ = std::thread([this] { Loop(); });
   }
 
-  // Keeps later signals from the server. Must be called before the server is destroyed. The limit on the time of the
-  // shutdown still applies.
+  // Keeps later signals from the server. Must be called before it is destroyed. The limit on the shutdown's time still
+  // applies.
   void Forget() {
     const maxsim::MutexLock lock(&mutex_);
     server_ = nullptr;

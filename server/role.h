@@ -17,7 +17,7 @@
 
 namespace maxsim {
 
-// The class is thread-safe, except that Start, Drain and destruction must not overlap with each other.
+// Thread-safe, except that Start, Drain and destruction must not overlap.
 class Role {
  public:
   virtual ~Role() = default;
@@ -45,10 +45,10 @@ class Role {
   // again.
   virtual absl::Status CheckHealth() = 0;
 
-  // The monitor thread calls this every 5 s. Updates the gauges (metrics), and returns the totals since the start.
+  // Called by the monitor thread. Updates the gauges; returns totals since start.
   virtual ActivityTotals Observe() = 0;
 
-  // Returns OK, or the reason why a load balancer should send requests elsewhere for now.
+  // Returns OK, or why a load balancer should not send requests for now.
   virtual absl::Status Readiness() const = 0;
 
   // Returns a text for people about what a ready server lacks (such as a lost device or an unreachable group), with one
@@ -61,7 +61,7 @@ class Role {
   // Ends the changes of collections that are in progress; their calls fail.
   virtual void StopChanges() = 0;
 
-  // Answers the accepted calls until `deadline`, then fails the rest. Returns the number of calls that it failed.
+  // Answers accepted calls until `deadline`. Fails the rest and returns their number.
   virtual int64_t Drain(absl::Time deadline) = 0;
 };
 

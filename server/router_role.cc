@@ -109,7 +109,7 @@ int64_t RouterRole::Drain(absl::Time deadline) {
   // Wait for the calls to groups that are in progress. calls_.Close ends those that are still in progress at the
   // deadline.
   calls_.WaitForNone(deadline);
-  // membership_.Stop continues the calls that waited for a refresh of the membership, so wait for these calls, too.
+  // Stop continues calls that waited for a refresh, so wait for these, too.
   membership_.Stop();
   calls_.WaitForNone(deadline);
   return static_cast<int64_t>(calls_.Close());

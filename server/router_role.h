@@ -1,4 +1,4 @@
-// The role of a router: it has no documents and no device, and forwards calls to other servers.
+// The role of a router: it has no documents and forwards calls to other servers.
 #pragma once
 
 #include <memory>

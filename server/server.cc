@@ -35,8 +35,7 @@ static_assert(absl::FromChrono(kTicksPerPoll * kHealthInterval) == Activity::kIn
 
 constexpr int kTicksPerTrim = 240;  // a minute
 
-// The allocator keeps memory that a flood of calls has freed. If it keeps more than this, the server gives the free
-// memory back to the system.
+// If the allocator keeps more free memory than this, the server gives it back to the system.
 constexpr size_t kTrimAboveBytes = size_t{256} << 20;
 
 // How often the server calls its own gRPC port as a probe, and the time that the port has to answer. After two failures
@@ -69,7 +68,7 @@ rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, service::Tenant
           .tracer = tracer};
 }
 
-// Returns the names of the server's own gRPC services. Reflection adds those that every gRPC server has.
+// Returns the services for reflection, without those of every gRPC server.
 std::vector<std::string> ServiceNames(const config::Config& config) {
   std::vector<std::string> names = {v1::Reranker::service_full_name(), v1::Documents::service_full_name()};
   if (config.admin.enabled) names.emplace_back(v1::Admin::service_full_name());

@@ -36,8 +36,8 @@ namespace maxsim {
 
 class Server {
  public:
-  // Run returns this, as the process' exit code, if it stopped because of a lost device. It is not 0, so that the
-  // orchestrator starts another server.
+  // Run returns this as the process' exit code if a device was lost. Not 0, so that the orchestrator starts another
+  // server.
   static constexpr int kExitDeviceLost = 3;
 
   // Makes the configured role and the services, but opens no port. If `backends` is not empty, a server of collections
@@ -76,8 +76,7 @@ class Server {
   absl::Status Readiness() const;
   // Returns the text of Role::Losses.
   std::string Losses() const { return role_->Losses(); }
-  // Returns true from the time that Start has made the server ready, even after the server has stopped accepting
-  // requests.
+  // Returns true once Start has made the server ready, even while it shuts down.
   bool has_served() const;
 
   int grpc_port() const { return grpc_ == nullptr ? 0 : grpc_->port(); }
@@ -112,7 +111,7 @@ class Server {
   TlsCertificates certificates_;
   std::unique_ptr<service::Worker> worker_;
   service::CallTracker calls_;
-  // The ports call the role through these two objects, which let tenants see only their own documents.
+  // Between the ports and the role. They let tenants see only their documents.
   service::TenantQuestions questions_;
   service::TenantDocuments documents_;
   rpc::GrpcReranker reranker_;

@@ -22,8 +22,7 @@ constexpr absl::Duration kMaxLinger = absl::Seconds(2);
 // health service, and calls that outlast the grace.
 constexpr absl::Duration kCloseTime = absl::Milliseconds(100);
 
-// The longest grace of a shutdown that follows the loss of a device. In this time the answers to accepted requests can
-// still reach their clients.
+// The longest grace after the loss of a device, for answers that are on their way to clients.
 constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
 
 }  // namespace
@@ -46,7 +45,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
     MutexLock lock(&mutex_);
     if (phase_ == Phase::kStopped) return;
   }
-  // Step 1. For `delay`, the server is not ready, but still serves. The loss of a device ends the wait.
+  // Step 1: not ready, but still serving. The loss of a device ends the wait.
   SetPhase(Phase::kDraining);
   if (delay > absl::ZeroDuration()) {
     log::Write(spdlog::level::info, "draining", {{"seconds", absl::ToDoubleSeconds(delay)}});
@@ -67,10 +66,10 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   role_->StopChanges();
   worker_->Stop();
   const int64_t failed = role_->Drain(deadline);
-  // Steps 3 and 4. The server refuses new calls until none has arrived for a moment. After that, the gRPC port closes.
+  // Steps 3 and 4: refuse new calls until none has come for a moment, then close.
   TakePortProbe().reset();  // without holding the lock, because this call takes it
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);
-  // Step 5. The HTTP port closes last, so that probes and metrics are answered until then.
+  // Step 5: close HTTP last. Until then it answers probes and metrics.
   if (http_ != nullptr) http_->Stop(std::max(deadline - MonotonicNow(), std::min(kMaxLinger, grace)));
   // Step 6. The queued trace spans get the rest of the grace to be sent, but at least kMaxLinger (or `grace`, if that
   // is shorter).
@@ -101,7 +100,7 @@ void Server::RemoveOwnPortFile() {
 }
 
 void Server::CloseGrpcPort(absl::Time deadline, absl::Duration grace) {
-  // All calls have been answered. Clients that read slowly may use the rest of the grace to receive their answers.
+  // Clients that read slowly may use the rest of the grace to get their answers.
   calls_.WaitForEarlierCalls(deadline - MonotonicNow());
   calls_.WaitForQuiet(kQuietTime, std::min(kMaxLinger, grace));
   grpc_->Shutdown(kCloseTime);

@@ -71,8 +71,7 @@ std::vector<std::string> ResolvePeers(const std::vector<std::string>& peers) {
   return addresses;
 }
 
-// Returns the options to call the server at `address`. Reads the token and the certificates again, because they may
-// have changed.
+// Returns the options to call `address`. Reads the token and certificates, which may have changed.
 absl::StatusOr<client::ClientOptions> OptionsTo(const config::Config& config, const std::string& address) {
   absl::StatusOr<client::ClientOptions> options = OptionsToServers(config);
   if (options.ok()) options->target = address;

@@ -77,7 +77,7 @@ class ServingRole : public Role {
   // Null unless live.log is nats. The thread of layouts_ calls this object, so layouts_ is declared after it and
   // destroyed first.
   std::unique_ptr<live::SharedCollections> shared_collections_;
-  // Null unless live.log is nats. Connects to NATS when the first live collection is opened or created.
+  // Null unless live.log is nats. Connects when a live collection is first opened.
   const std::unique_ptr<live::Layouts> layouts_;
   store::CollectionStore store_;
   const std::unique_ptr<engine::Engine> engine_;

@@ -82,8 +82,7 @@ absl::StatusOr<std::vector<NumberedBackend>> CreateCuda(const std::vector<int>& 
   return backends;
 }
 
-// Returns a job with one query, whose values are all 0.1. Its candidates are a few documents of each part of the
-// collection.
+// Returns a job with one query, all of 0.1, for a few documents of each part of the collection.
 std::unique_ptr<engine::Job> WarmUpJob(std::shared_ptr<const store::Collection> collection, int32_t num_tokens) {
   engine::JobQuery query;
   query.num_tokens = num_tokens;
@@ -123,7 +122,7 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
   }
   std::string reason(cuda.status().message());
   if (absl::StrContains(reason, "driver version is insufficient")) reason += " (or no driver is installed)";
-  // If the machine has a GPU, log the use of the CPU as a warning: the operator should know why the GPU is not used.
+  // On a machine with a GPU this is a warning: the operator should know the reason.
   const bool has_device = CountCudaDevices().ok();
   log::Write(has_device ? spdlog::level::warn : spdlog::level::info, "using_cpu", {{"reason", reason}});
   return CreateCpu(config);
@@ -148,7 +147,7 @@ absl::StatusOr<client::ClientOptions> OptionsToServers(const config::Config& con
   options.max_message_bytes = static_cast<int64_t>(
       std::max({config.limits.max_answer_bytes, config.limits.max_request_bytes, uint64_t{256} << 20}));
   if (!config.cluster.token_file.empty()) {
-    // Use the first token. A file may hold several, since servers can accept more than one.
+    // Use the first token. The file may hold several, which servers accept.
     const absl::StatusOr<std::vector<std::string>> tokens =
         ReadTokenFile("cluster.token_file", config.cluster.token_file);
     if (!tokens.ok()) return tokens.status();
@@ -171,7 +170,7 @@ absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, 
                     int64_t max_query_tokens) {
   if (collection->num_documents() == 0) return absl::OkStatus();
   const auto num_tokens = static_cast<int32_t>(std::min<int64_t>(kWarmUpQueryTokens, max_query_tokens));
-  // Devices that have copies of the collection take turns, so run one job per device.
+  // Devices that have copies of the collection take turns: one job per device.
   const size_t rounds = collection->part(0).replicas.size();
   for (size_t round = 0; round < rounds; ++round) {
     std::unique_ptr<engine::Job> job = WarmUpJob(collection, num_tokens);

@@ -1,4 +1,4 @@
-// The steps of starting a server, one function each: making the backends, the warm-up query, the port file.
+// The steps of starting a server: its backends, warm-up query, port file.
 #pragma once
 
 #include <cstdint>
@@ -51,13 +51,13 @@ absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, 
 // sees a part of the file.
 absl::Status WritePortFile(const std::string& path, int grpc_port, int http_port);
 
-// Removes an old port file, and checks that a new one can be written there. Called before the collections are loaded.
+// Removes an old port file, and checks that a new one can be written there.
 absl::Status PreparePortFile(const std::string& path);
 
 // Returns whether this process wrote the port file at `path` (by the pid in it).
 bool NamesThisProcess(const std::string& path);
 
-// Removes the file if it exists: a reader must not find the ports of a server that is gone.
+// Removes the file if it exists: its ports are not valid any more.
 absl::Status RemovePortFile(const std::string& path);
 
 }  // namespace maxsim

@@ -24,8 +24,7 @@ class AnswerThreads {
   AnswerThreads(const AnswerThreads&) = delete;
   AnswerThreads& operator=(const AnswerThreads&) = delete;
 
-  // If a thread is idle, takes `work`, lets that thread run it, and returns true. Otherwise returns false and leaves
-  // `work` untouched.
+  // Returns true if an idle thread now runs `work`. Returns false, with `work` untouched, if no thread is idle.
   bool TryStart(Work& work);
 
  private:
@@ -34,7 +33,7 @@ class AnswerThreads {
 
   Mutex mutex_;
   ConditionVariable changed_;
-  // Accepted work that has not begun. For each piece, one thread has been woken and is about to take it.
+  // Accepted work that has not begun. A woken thread will take each piece.
   std::deque<Work> pending_ ABSL_GUARDED_BY(mutex_);
   int num_idle_ ABSL_GUARDED_BY(mutex_);  // threads without work, minus those that were woken for pending_
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

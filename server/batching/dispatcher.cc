@@ -120,7 +120,7 @@ absl::Status Dispatcher::SubmitOrTakeBatch(std::unique_ptr<engine::Job>& job, co
                                            absl::Time now, Batch* batch) {
   if (!MayCallerScore(*job) || !CheckAlive(*job, now).ok()) return Submit(job, health, now);
   if (absl::Status status = CheckOpen(*job, health, now); !status.ok()) return status;
-  // The queue is empty and this thread scores the job now, so the job skips the queue.
+  // The queue is empty, and this thread scores the job now: skip the queue.
   batch->jobs.reserve(1);  // if memory runs out, nothing has changed
   batch->jobs.push_back(queue_.Stamp(std::move(job), now));
   Run(now, batch);
@@ -247,7 +247,7 @@ void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Statu
   }
   OnQueueChanged();
   const bool more_waits = !queue_.empty();
-  // A lane's thread may sleep because no lane was free. Now it can use the lane that this batch has freed.
+  // A lane's thread may sleep because no lane was free. This lane is free now.
   if (more_waits && sleeping_lanes_ > 0) wakeups_.lane = true;
   // Sending the answers of a full batch takes several times as long as its kernels ran, so another thread sends them
   // and this one scores the next batch. A single answer, with no job waiting, is sent by this thread, because waking
@@ -276,7 +276,7 @@ absl::Duration Dispatcher::RetryDelay(double jitter) const {
   const double rate = throughput_.PerSecond();
   const absl::Duration delay =
       rate <= 0 ? kUnknownRetryDelay : absl::Seconds(static_cast<double>(queue_.work()) / rate);
-  // Clamps the delay before it applies the jitter. So delays at a bound are spread, too, and stay within the bounds.
+  // Clamp before the jitter, so that delays at a bound are spread, too.
   return std::clamp(delay, kMinRetryDelay / (1 - kRetryJitter), kMaxRetryDelay / (1 + kRetryJitter)) *
          (1 + kRetryJitter * jitter);
 }

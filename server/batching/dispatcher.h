@@ -73,7 +73,7 @@ class Dispatcher {
                                  Batch* batch);
   void CallerDone();
 
-  // The next step of a lane's thread, which calls NextLaneAction again after each step.
+  // The next step of a lane's thread, which calls NextLaneAction after each step.
   enum class LaneAction {
     kScore,       // Score `batch`, call Finish and answer it.
     kSleep,       // Sleep until woken, and call LaneWokeUp.
@@ -96,20 +96,20 @@ class Dispatcher {
   ReaperAction NextReaperAction(absl::Time now, std::vector<DroppedJob>* dropped, absl::Duration* time);
   void ReaperWokeUp() { reaper_wake_time_ = absl::InfinitePast(); }
 
-  // Returns how long a rejected client should wait (Scheduler::RetryDelay). `jitter` is a random number from -1 to 1.
+  // Returns Scheduler::RetryDelay. `jitter` is a random number from -1 to 1.
   absl::Duration RetryDelay(double jitter) const;
 
   SchedulerStats stats() const;
   // Returns the jobs that left the queue unscored and wait for the reaper.
   const std::vector<DroppedJob>& dropped() const { return dropped_; }
 
-  // Refuses new jobs from now on. The threads of the lanes and the reaper end when no job is left for them.
+  // Refuses new jobs. The threads of lanes and reaper end when no job is left.
   void BeginStop();
   bool idle() const { return queue_.empty() && running_jobs_ == 0; }
   // Fails the waiting jobs with UNAVAILABLE, and sets stop_now() so that running batches end early. Does nothing if no
   // job waits or runs.
   void FailRemaining();
-  // Returns false while a caller of SubmitOrTakeBatch is scoring or answering its job.
+  // Returns false while a caller of SubmitOrTakeBatch scores or answers its job.
   bool callers_done() const { return !caller_scores_; }
   // Returns the number of jobs that failed because of FailRemaining.
   int64_t num_failed_by_stop() const { return failed_by_stop_; }

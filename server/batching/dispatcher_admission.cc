@@ -67,7 +67,7 @@ absl::Status Dispatcher::CheckQueueTime(const engine::Job& job, absl::Time now) 
   return absl::OkStatus();
 }
 
-// Returns OK if the job may join the queue. Otherwise counts and returns the rejection. An empty queue accepts any job.
+// Returns OK if the job may join the queue; else counts and returns the rejection.
 absl::Status Dispatcher::Admit(const engine::Job& job, absl::Time now) {
   if (queue_.empty()) return absl::OkStatus();
   if (absl::Status status = CheckQueueTime(job, now); !status.ok()) {

@@ -32,7 +32,7 @@ BatchLimits Dispatcher::LimitsOfBatch(absl::Time now) const {
   return limits;
 }
 
-// Returns the time until the first of the current pauses ends, or zero if there is no pause.
+// Returns the time until the first current pause ends; zero if there is none.
 absl::Duration Dispatcher::PauseLeft(absl::Time now) const {
   absl::Duration left = absl::InfiniteDuration();
   for (const Stream& stream : streams_) {

@@ -169,8 +169,7 @@ bool JobQueue::MakeRoom(const engine::Job& job, const QueueSize& bounds, std::ve
       const auto most = std::max_element(
           queued_by_client_.begin(), queued_by_client_.end(),
           [resource](const auto& a, const auto& b) { return resource(a.second) < resource(b.second); });
-      // The job's client holds less than an equal share of this resource, so the client that holds most is a
-      // different one.
+      // The job's client holds less than an equal share, so the one that holds most is another.
       size_t level = 0;
       while (level <= PriorityIndex(job.priority) && !by_priority_[level].HasJobsOf(most->first)) ++level;
       if (level > PriorityIndex(job.priority)) return false;

@@ -47,10 +47,9 @@ struct BatchLimits {
 // this is only a share of its work, because several such jobs share one stream.
 uint64_t PriceOf(const engine::Job& job);
 
-// Key of the status payload that marks the RESOURCE_EXHAUSTED of a full queue (read by TakeQueueFullMark, in
-// scheduler.h).
+// Key of the status payload that marks the RESOURCE_EXHAUSTED of a full queue (scheduler.h).
 inline constexpr char kQueueFullMark[] = "maxsim/queue-full";
-// Value of the payload kQueueFullMark if the job was refused or dropped because of its waiting time.
+// The mark's value if the job was refused or dropped for its waiting time.
 inline constexpr char kQueueTimeMark[] = "time";
 
 // A job that left the queue unscored, and the reason.
@@ -63,7 +62,7 @@ struct DroppedJob {
 // cancelled), or CANCELLED.
 absl::Status CheckAlive(const engine::Job& job, absl::Time now);
 
-// An amount of each of the three resources that a queue limits. Used for what the queue holds, and for its limits.
+// An amount of each resource that a queue limits: what it holds, or its limits.
 struct QueueSize {
   int64_t jobs = 0;
   uint64_t work = 0;   // In token pairs.
@@ -73,7 +72,7 @@ struct QueueSize {
 // The class is not thread-safe.
 class JobQueue {
  public:
-  // Drops jobs that have waited for `max_queue_time`. With zero, no job is dropped for its waiting time.
+  // Drops jobs that have waited for `max_queue_time`. Zero means no such limit.
   explicit JobQueue(absl::Duration starvation_limit, absl::Duration max_queue_time = absl::ZeroDuration())
       : starvation_limit_(starvation_limit), max_queue_time_(max_queue_time) {}
 
@@ -87,7 +86,7 @@ class JobQueue {
   // Returns the number of clients that have a job in the queue.
   int64_t num_clients() const { return static_cast<int64_t>(queued_by_client_.size()); }
 
-  // If memory runs out, throws std::bad_alloc. The queue is then unchanged, and the job is destroyed.
+  // If memory runs out, throws std::bad_alloc: the queue is unchanged, the job lost.
   void Push(std::unique_ptr<engine::Job> job, absl::Time now);
 
   // Returns the job as TakeBatch would return it if it had been pushed into an empty queue, but does not use the queue.

@@ -18,7 +18,7 @@
 namespace maxsim::batching {
 namespace {
 
-// Waits until the condition is notified or `time` has passed on the steady clock. May also return spuriously.
+// Waits for a notification, at most for `time`. May return spuriously.
 void Wait(ConditionVariable& condition, MutexLock& lock, absl::Duration time) {
   constexpr absl::Duration kLongest = absl::Hours(1);  // so that no deadline overflows the clock
   condition.WaitFor(lock, absl::ToChronoNanoseconds(std::min(time, kLongest)));

@@ -7,7 +7,7 @@
 
 namespace maxsim::batching {
 
-// The longest that a job may hold up the thread that submits it (Scheduler::SubmitOrScore).
+// The longest time for which SubmitOrScore may use the caller's thread.
 inline constexpr absl::Duration kShortJob = absl::Microseconds(500);
 
 struct SchedulerOptions {
@@ -16,7 +16,7 @@ struct SchedulerOptions {
   // do not count.
   uint64_t max_queue_work = uint64_t{1} << 36;
   int64_t max_queue_jobs = 16384;
-  // Limits the sum of Job::bytes that wait in the queue, by the rule of max_queue_work.
+  // Limits the Job::bytes that wait in the queue, by the rule of max_queue_work.
   uint64_t max_queue_bytes = uint64_t{1} << 30;
   // Limits how long a job waits for its batch to begin; 0 means no limit. The queue rejects a job on arrival if its
   // estimated wait is longer. The estimate is the work that would be served before the job (JobQueue::WorkAhead) plus
@@ -35,7 +35,7 @@ struct SchedulerOptions {
   absl::Duration max_batch_delay = absl::ZeroDuration();
   uint64_t max_batch_work = uint64_t{1} << 32;
   int max_batch_queries = 64;
-  // Once a job of lower priority has waited this long, it goes before newer jobs of higher priority (aging).
+  // A job that has waited this long goes before newer jobs of higher priority.
   absl::Duration starvation_limit = absl::Milliseconds(500);
 };
 

@@ -33,7 +33,7 @@ absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text) {
   CollectionConfig collection;
   collection.name = std::string(text.substr(0, equals));
   std::string_view path = text.substr(equals + 1);
-  // Options are the words at the end, as in NAME=PATH,host,live. Commas before the options belong to the path.
+  // Options are at the end: NAME=PATH,host,live. Other commas belong to the path.
   bool has_residency = false, has_replicate = false, has_live = false;
   for (std::string_view word = LastWord(path); !word.empty(); word = LastWord(path)) {
     const auto residency = store::ResidencyFromName(word);

@@ -1,4 +1,4 @@
-// Parses, checks and merges the configured collections, which are loaded when the server starts.
+// Parses, checks and merges the collections of the configuration.
 #pragma once
 
 #include <string_view>

@@ -24,8 +24,8 @@ namespace maxsim::config {
 // Which paths of the HTTP port require TLS.
 enum class HttpTls { kAuto, kOff, kApi, kAll };  // kAuto: kApi if there is a certificate, else kOff
 
-// What a string in `documents` of an HTTP rerank call is: the id of a stored document, or a text. For paths without
-// /text only.
+// Whether strings in `documents` of an HTTP rerank call are ids of stored documents or texts. Not for paths under
+// /text.
 enum class RootDocuments { kIds, kTexts };
 
 enum class BackendKind { kAuto, kCpu, kCuda };

@@ -160,7 +160,7 @@ inline Key AddressKey(std::string name, Field<std::string> field, bool may_be_em
   return key;
 }
 
-// Makes a configuration key whose value is the name of an entry of gRPC metadata. The entry must have a text value.
+// Makes a key whose value is the name of a gRPC metadata entry with a text value.
 inline Key MetadataKey(std::string name, Field<std::string> field, std::string help) {
   Key key = Text(std::move(name), "name", field, std::move(help));
   key.set = [=](std::string_view text, Config& config) {
@@ -176,7 +176,7 @@ inline Key MetadataKey(std::string name, Field<std::string> field, std::string h
   return key;
 }
 
-// All instruction sets that the CPU backend knows (kernels/cpu/loops/isa.cc), even if this machine does not have them.
+// All instruction sets of the CPU backend (isa.cc), whatever this machine has.
 inline constexpr std::array<const char*, 9> kIsas = {"amx",      "avx512bf16", "avx512vnni", "avx512",  "avx2",
                                                      "neoni8mm", "neondot",    "neon",       "portable"};
 

@@ -26,7 +26,7 @@ struct Key {
   std::function<std::string(const Config& config)> get;
 };
 
-// Returns all keys in the order in which --help shows them, each section together. The table is built once.
+// Returns all keys in the order of --help. The table is built once.
 const std::vector<Key>& Keys();
 
 // Returns nullptr for an unknown name.

@@ -98,8 +98,7 @@ absl::Status ApplyEnvironment(const Environment& environment, const std::vector<
   return absl::OkStatus();
 }
 
-// A flag of the command line. All flags are parsed before any is applied, because the file of --config must be applied
-// first.
+// A flag of the command line. All are parsed before any is applied, because --config must come first.
 struct Flag {
   std::string name;  // without dashes
   std::string value;
@@ -110,7 +109,7 @@ const std::set<std::string>& Switches() {
   return *names;
 }
 
-// Returns OK if the flag is known. Otherwise returns an error that suggests a flag with a similar name.
+// Returns OK for a known flag, else an error that suggests a similar flag.
 absl::Status CheckKnown(const std::string& flag) {
   std::vector<std::string> known = {"config", "collection", "backend"};
   for (const Key& candidate : Keys()) known.push_back(candidate.name);
@@ -163,7 +162,7 @@ absl::Status ApplyFlag(const Flag& flag, std::set<std::string>& seen, Loaded& lo
 }
 
 std::optional<Action> ActionOf(const std::vector<Flag>& flags) {
-  // --help overrides everything else, so that it can be appended to any command line, even a wrong one.
+  // --help overrides everything else, so it can be added to any command line.
   for (const auto& [name, action] : {std::pair{"help", Action::kHelp}, std::pair{"version", Action::kVersion}}) {
     for (const Flag& flag : flags) {
       if (flag.name == name) return action;
@@ -218,8 +217,7 @@ absl::StatusOr<Loaded> Load(const std::vector<std::string>& args, const Environm
                             const std::vector<std::string>& names) {
   absl::StatusOr<Loaded> loaded = LoadSources(args, environment, names);
   if (loaded.ok()) return loaded;
-  // The message quotes text from a file, a variable or a flag, and is written to a terminal and to logs. So make it
-  // printable.
+  // Make the message printable: it quotes a file, a variable or a flag, and goes to terminals and logs.
   constexpr size_t kLongestMessage = 2000;
   const absl::string_view message = loaded.status().message();
   return absl::Status(loaded.status().code(), Printable({message.data(), message.size()}, kLongestMessage));

@@ -14,7 +14,7 @@
 
 namespace maxsim::config {
 
-// What the program should do. Flags such as --help choose it; without such a flag the program serves.
+// The program's action, which flags such as --help choose. The default is to serve.
 enum class Action { kServe, kHelp, kVersion, kPrintConfig, kCheckConfig };
 
 struct Loaded {
@@ -26,7 +26,7 @@ struct Loaded {
   std::vector<std::string> warnings;  // for example about a variable whose name is close to that of a key
 };
 
-// Returns the value of an environment variable, or null if it is not set. This is std::getenv, or a test's table.
+// Returns an environment variable's value, or null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 
 // Returns the configuration. `args` does not include the program's name; `names` are all variables that are set (to
@@ -43,7 +43,7 @@ std::vector<std::string> EnvironmentNames();
 // in `origins`. Exposed for tests.
 absl::Status ApplyYaml(const std::string& text, const std::string& origin, Loaded& loaded);
 
-// Returns the text of --help: every key with its flag, its environment variable, its type, range and default.
+// Returns the text of --help: each key's flag, variable, type, range, default.
 std::string HelpText();
 
 // Returns the configuration as a YAML file that Load can read. For each value that is not the default, a comment shows

@@ -20,7 +20,7 @@ constexpr size_t kMaxPrefixBytes = 32;
 constexpr int kMaxReplicas = 5;
 
 constexpr absl::Duration kMinTimeout = absl::Milliseconds(100);
-// Must be less than two minutes: for so long the NATS stream recognizes a repeated write and drops it.
+// Less than the two minutes in which a NATS stream drops repeated writes.
 constexpr absl::Duration kMaxTimeout = absl::Minutes(1);
 
 absl::Status CheckPrefix(std::string_view text) {

@@ -119,7 +119,7 @@ absl::Status ValidateSocket(const std::string& path) {
 // Returns whether a server with this host listens on all addresses of the machine.
 bool IsAnyAddress(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
-// Refuses two addresses that cannot both be bound. Port 0 means a free port, so it never conflicts with another.
+// Refuses two addresses that cannot both be bound. Port 0 never conflicts.
 absl::Status ValidateAddresses(const Config& config) {
   const absl::StatusOr<Address> grpc = ParseAddress(config.grpc.address);
   const absl::StatusOr<Address> http = ParseAddress(config.http.address);

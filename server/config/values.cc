@@ -39,8 +39,7 @@ absl::StatusOr<bool> ParseBool(std::string_view text) {
 
 absl::StatusOr<double> ParseNumber(std::string_view text) {
   double number = 0;
-  // SimpleAtod also accepts "nan", "inf", "1e3" and "0x10". Refuse these: in a configured share they can only be
-  // mistakes.
+  // Refuse what SimpleAtod also accepts: "nan", "inf", "1e3" and "0x10".
   if (text.empty() || text.find_first_not_of("0123456789.") != std::string_view::npos ||
       !absl::SimpleAtod(std::string(text), &number)) {
     return Refuse(text, "a number (such as 0.25)");

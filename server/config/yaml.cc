@@ -1,4 +1,4 @@
-// Reads the configuration file, and writes the output of --print-config. Catches every exception of yaml-cpp.
+// Reads the configuration file, writes --print-config, catches yaml-cpp's exceptions.
 #include <algorithm>
 #include <set>
 #include <sstream>
@@ -183,7 +183,7 @@ absl::Status ApplyDocument(const YAML::Node& document, const std::string& origin
   return absl::OkStatus();
 }
 
-// Finds the line on which a YAML document begins. Ignores everything else, which YAML::Load reads.
+// Finds the line on which a YAML document begins, and ignores everything else.
 class DocumentStart : public YAML::EventHandler {
  public:
   const YAML::Mark& mark() const { return mark_; }

@@ -14,8 +14,7 @@ struct Asset {
   std::string etag;  // a strong ETag with its quotes; it changes whenever the bytes do
 };
 
-// Returns the console's file of that name, or null if there is none. The asset lives as long as the program.
-// Thread-safe.
+// Returns null if there is no such file. The asset lives as long as the program. Thread-safe.
 const Asset* FindAsset(std::string_view name);
 
 }  // namespace maxsim::console

@@ -1,4 +1,4 @@
-// The bytes of the files in server/console/assets, which the build embeds in the program. Internal to server/console.
+// The bytes of the files in server/console/assets, which the build embeds.
 #pragma once
 
 #include <string_view>

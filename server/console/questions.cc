@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// Limit on the nesting of a question's JSON. It protects the parser: ignored members may hold any value.
+// Limit on the nesting of a question's JSON, because ignored members may be deep.
 constexpr int kMaxQuestionDepth = 100;
 
 bool IsShape(const json& shape) {

@@ -170,7 +170,7 @@ void Lane::Batch::MergeHits() {
       const DeviceHits& found = scorer->found(query);
       result.hits.insert(result.hits.end(), found.hits.begin(), found.hits.end());
       num_lists += found.num_lists;
-      // All inline documents of a query are on one device, so at most one scorer has matches.
+      // All inline documents of a query are on one device: only one scorer has matches.
       if (!found.matches.empty()) result.matches = found.matches;
     }
     FinishHits(query.job_query->top_k, num_lists, &result.hits);
@@ -210,7 +210,7 @@ bool Lane::Batch::DropLostDevices() {
     const bool used = std::any_of(scratch_.part_devices.begin(), scratch_.part_devices.end(), is_this_device) ||
                       std::any_of(scratch_.group_devices.begin(), scratch_.group_devices.end(), is_this_device);
     if (!scorer->lost().ok()) devices_.MarkLost(device, scorer->lost());
-    // Discard all results of a lost device, whether this batch or another one has noticed the loss.
+    // Discard all results of a lost device, also if another batch noticed the loss.
     if (!used || devices_.alive(device)) continue;
     scorer->Reset();
     std::replace_if(scratch_.part_devices.begin(), scratch_.part_devices.end(), is_this_device, kUnassigned);

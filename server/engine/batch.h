@@ -1,4 +1,4 @@
-// One call of Lane::Execute: scores a batch on the devices of its collection. Private to the lane.
+// One call of Lane::Execute: scores a batch. Private to the lane.
 #pragma once
 
 #include <atomic>
@@ -60,7 +60,7 @@ class Lane::Batch {
   void AddHitsToAlign();
   // Returns whether a device was lost in this round.
   bool AnyLost() const;
-  // Drops the hits of lost devices. Returns true if other devices must take over the work of the lost ones.
+  // Drops the hits of lost devices. Returns true if others must do their work.
   bool DropLostDevices();
 
   std::vector<absl::StatusOr<JobResult>> Assemble();

@@ -1,4 +1,4 @@
-// The queries of a batch. All devices that work on the batch share them. Private to the lane.
+// The queries of a batch, shared by its devices. Private to the lane.
 #pragma once
 
 #include <atomic>
@@ -64,7 +64,7 @@ class BatchQueries {
   uint64_t NumCandidates(const QueryGroup& group, size_t part_idx) const;
   int64_t LongestQuery(const QueryGroup& group) const;
 
-  // Returns false if the query's job has failed; its queries are then not scored any further.
+  // Returns false if the query's job has failed. It is then not scored further.
   bool Alive(const BatchQuery& query) const { return alive_[query.job_idx].load(std::memory_order_relaxed); }
   bool AnyAlive() const { return num_alive_.load(std::memory_order_relaxed) != 0; }
   bool AnyAlive(const QueryGroup& group) const;
@@ -72,7 +72,7 @@ class BatchQueries {
   // Fails every job, and replaces the errors of jobs that have already failed. Used for errors after which no result of
   // the batch can be trusted.
   void FailAll(const absl::Status& status);
-  // Fails jobs that were cancelled or are past their deadline, and all jobs when the server stops.
+  // Fails jobs that are cancelled or late, and all jobs when the server stops.
   void DropCancelledAndExpired();
   absl::Status StatusOf(size_t job_idx) const;
 

@@ -62,7 +62,7 @@ absl::Status CandidatesByPart::Assign(const store::Collection& collection, const
     return absl::OkStatus();
   }
 
-  // This is a counting sort by part. It is stable and takes time linear in the length of the list.
+  // A counting sort by part: stable, and linear in the length of the list.
   locations_.resize(count);
   for (size_t idx = 0; idx < count; ++idx) {
     locations_[idx] = collection.Locate(set.ordinals[idx]);
@@ -74,7 +74,7 @@ absl::Status CandidatesByPart::Assign(const store::Collection& collection, const
     ordinals_[slot] = locations_[idx].ordinal;
     indices_[slot] = static_cast<uint32_t>(idx);
   }
-  // The loop above has moved each part's start to the start of the next part. Move them back.
+  // The loop above has moved each part's start to the next part's. Move them back.
   for (size_t part = num_parts; part > 0; --part) starts_[part] = starts_[part - 1];
   starts_[0] = 0;
   return absl::OkStatus();

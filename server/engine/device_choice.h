@@ -36,7 +36,7 @@ class DeviceChoice {
   DeviceChoice(const DeviceChoice&) = delete;
   DeviceChoice& operator=(const DeviceChoice&) = delete;
 
-  // Forgets the device that was chosen for parts with replicas. Call it each time before the parts are assigned.
+  // Forgets the device for parts with replicas. Call it before each assignment.
   void BeginRound() { replica_device_ = kUnassigned; }
   // Returns the device for a part of the jobs' collection, or kUnavailable. All parts with replicas get the same
   // device, the least busy one: a replicated collection has all of its parts on every device, and this leaves the other

@@ -1,4 +1,4 @@
-// Tracks how much work each device has, so that a batch can choose between replicas of the same documents.
+// Tracks each device's work, so that a batch can choose between replicas.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 namespace maxsim::engine {
 namespace {
 
-// Maps scores to integers in the same order. It would rank -0 below 0, but scans do not return -0.
+// Maps scores to integers in the same order. Scans never return -0.
 uint32_t KeyOf(float score) {
   const auto bits = std::bit_cast<uint32_t>(score);
   return bits >> 31 != 0 ? ~bits : bits | uint32_t{1} << 31;
@@ -168,7 +168,7 @@ void DeviceScanner::AddInRanges(const Candidates& candidates, int64_t max_tokens
 
 void DeviceScanner::Add(const Candidates& candidates, int64_t max_tokens) {
   if (candidates.count == 0) return;
-  // A scan with a mask may also compute the documents that the mask leaves out, so they count, too.
+  // A scan may also compute what the mask leaves out, so count these documents.
   const int64_t tokens =
       candidates.mask.has_value() ? candidates.part->num_tokens() : static_cast<int64_t>(candidates.num_tokens);
   int64_t results = 0;

@@ -55,20 +55,20 @@ class DeviceScanner {
 
   // `queries` and `tasks` must stay valid until the next BeginBatch. Tasks with the same candidates must be adjacent.
   void BeginBatch(BatchQueries* queries, absl::Span<const ScanTask> tasks);
-  // Drops the added parts, the results, and the error that says the device was lost in this batch.
+  // Drops the added parts, the results and the error about a lost device.
   void Reset();
 
   void AddPart(uint32_t part) { parts_.push_back(part); }
   bool has_work() const { return !parts_.empty(); }
-  // Scans the parts that were added since the last Scan. Each part must have codes on this device.
+  // Scans the parts added since the last Scan, which must have codes on this device.
   void Scan();
 
-  // Returns OK, or UNAVAILABLE if the device was lost: then the results of this scanner must not be used.
+  // Returns OK, or UNAVAILABLE if the device was lost and the results are void.
   const absl::Status& lost() const { return lost_; }
   // Returns the candidates that the scans chose for a task, in no order: its best num_results candidates, and some
   // others.
   const std::vector<ScannedCandidate>& found(size_t task_idx) const { return found_[task_idx]; }
-  // Return the times of the successful calls, and their work in token pairs (query tokens x candidate tokens).
+  // Return the times of the successful calls, and their work in token pairs.
   const CallTimings& timings() const { return timings_; }
   uint64_t token_pairs() const { return token_pairs_; }
 
@@ -91,7 +91,7 @@ class DeviceScanner {
   Candidates CandidatesIn(const store::Part& part, uint32_t part_idx, const QueryGroup& group) const;
   // Scans the parts for members_, whose candidates are those of the group.
   void ScanParts(const QueryGroup& group, int64_t max_tokens);
-  // Scans a part's candidates in ranges of at most `max_tokens` tokens (a single document may have more).
+  // Scans candidates in ranges of `max_tokens` tokens, or of one longer document.
   void AddInRanges(const Candidates& candidates, int64_t max_tokens);
   // Adds candidates to pending_, so that one call scans several parts and waits for the GPU once. If a call for all of
   // them would exceed `max_tokens`, max_call_results_ or kMaxCallParts, first scans what is pending.

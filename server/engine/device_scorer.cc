@@ -10,7 +10,7 @@ namespace maxsim::engine {
 int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, int64_t max_tokens) {
   const int64_t* first = documents.offsets + begin;
   const int64_t* end = documents.offsets + last;
-  // `beyond` is the first offset past max_tokens. The documents that end before `beyond` fit.
+  // `beyond` is the first offset past max_tokens. Documents before it fit.
   const int64_t* beyond = std::upper_bound(
       first + 1, end + 1, max_tokens, [first](int64_t tokens, int64_t offset) { return tokens < offset - *first; });
   return std::max<int64_t>(beyond - documents.offsets - 1, begin + 1);

@@ -52,25 +52,25 @@ class DeviceScorer {
 
   // `queries` must stay valid until the next BeginBatch.
   void BeginBatch(BatchQueries* queries);
-  // Drops the added work, the hits, and the error that says the device was lost in this batch.
+  // Drops the added work, the hits and the error about a lost device.
   void Reset();
 
   void AddPart(uint32_t part) { parts_.push_back(part); }
   void AddInline(const QueryGroup* group) { inline_groups_.push_back(group); }
-  // Scores the parts and inline documents that were added since the last Score, and adds their hits.
+  // Scores the parts and inline documents added since the last Score.
   void Score();
   void AddHitToAlign(const HitToAlign& hit) { hits_to_align_.push_back(hit); }
   void Align();
   bool has_work() const { return !parts_.empty() || !inline_groups_.empty() || !hits_to_align_.empty(); }
 
-  // Returns OK, or UNAVAILABLE if the device was lost: then the hits of this scorer must not be used.
+  // Returns OK, or UNAVAILABLE if the device was lost and the hits are void.
   const absl::Status& lost() const { return lost_; }
   // Returns the hits of a query. There may be none.
   const DeviceHits& found(const BatchQuery& query) const { return found_[query.idx]; }
   const DeviceWork& work() const { return work_; }
 
  private:
-  // A task is one query against some candidates of one set of documents. A backend call runs one or more tasks.
+  // One query and some candidates of one set of documents. A call runs several.
   struct Task {
     const BatchQuery* query = nullptr;
     const uint32_t* ordinals = nullptr;  // null for all documents
@@ -87,7 +87,7 @@ class DeviceScorer {
 
   bool Alive(const BatchQuery& query) const { return lost_.ok() && queries_->Alive(query); }
   bool AnyAlive() const { return lost_.ok() && queries_->AnyAlive(); }
-  // Records that a call failed: marks the device as lost if `status` is UNAVAILABLE, otherwise fails the job.
+  // Marks the device as lost if `status` is UNAVAILABLE; else fails the job.
   void FailCall(size_t job_idx, const absl::Status& status);
   static bool SameCandidates(const Task& a, const Task& b) {
     return a.ordinals == b.ordinals && a.num_candidates == b.num_candidates && a.base == b.base;
@@ -99,7 +99,7 @@ class DeviceScorer {
   int64_t MaxTokens(int64_t query_tokens) const;
   int64_t NumSharing(const QueryGroup& group) const;
   int64_t SharedTokens(const QueryGroup& group, int64_t num_sharing) const;
-  // Scores the documents of a part that have no tombstone or, for a kMatching group, that match the filter.
+  // Scores a part's documents without tombstone, or those that match a filter.
   void ScoreWholePart(const QueryGroup& group, uint32_t part_idx);
   // Returns how a part of a kMatching group is scored.
   static store::ScanFilter MatchingIn(const QueryGroup& group, uint32_t part_idx);
@@ -157,7 +157,7 @@ int64_t EndOfListedRange(const DocumentsView& documents, const std::vector<uint3
 // most `max_tokens` tokens or only one document.
 int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, int64_t max_tokens);
 
-// Keeps the best `top_k` hits, in rank order. If num_lists is 1, the hits must be in rank order already.
+// Keeps the best `top_k` hits in rank order. A single list must be in that order.
 void FinishHits(int32_t top_k, int num_lists, std::vector<Hit>* hits);
 
 }  // namespace maxsim::engine

@@ -73,7 +73,7 @@ store::ScanFilter DeviceScorer::MatchingIn(const QueryGroup& group, uint32_t par
   return {.ordinals = matching.List(part_idx), .num_tokens = matching.num_tokens(part_idx), .tombstones = {}};
 }
 
-// Returns how many document tokens one call may score against `query_tokens` query tokens.
+// Returns the document tokens that a call may have with this many query tokens.
 int64_t DeviceScorer::MaxTokens(int64_t query_tokens) const {
   constexpr auto kMaxInt64 = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   return static_cast<int64_t>(std::min(max_call_work_ / static_cast<uint64_t>(query_tokens), kMaxInt64));
@@ -245,7 +245,7 @@ void DeviceScorer::AddHits(const Task& task, absl::Span<const Scored> scored) {
     }
   }
   ++found.num_lists;
-  // A collection of many parts would gather top_k hits from each part. So keep at most 4 * top_k.
+  // With many parts, each could add top_k hits. So keep at most 4 * top_k.
   if (hits.size() > 4 * top_k) {
     std::nth_element(hits.begin(), hits.begin() + static_cast<ptrdiff_t>(top_k), hits.end(), RanksBefore);
     hits.resize(top_k);

@@ -38,7 +38,7 @@ struct EngineOptions {
   uint64_t max_call_work = std::numeric_limits<uint64_t>::max();
 };
 
-// The work of one batch, for metrics and timings. Failed calls and calls on a lost device do not count.
+// The work of one batch, for metrics and timings. Failed calls do not count.
 struct BatchStats {
   struct Device {
     uint32_t device = 0;  // index in the engine's DeviceSet
@@ -138,7 +138,7 @@ class Engine {
 
   int num_lanes() const { return static_cast<int>(lanes_.size()); }
   Lane& lane(int idx) { return *lanes_[idx]; }
-  // Returns OK while requests can be answered, according to DeviceSet::Health. Thread-safe and cheap.
+  // Returns OK while requests can be answered. Thread-safe and cheap.
   absl::Status Health() const;
   const store::DeviceSet& devices() const { return *devices_; }
   // Returns the number of lanes that are working on a device now.

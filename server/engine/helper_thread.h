@@ -21,7 +21,7 @@ class HelperThread {
   // Begins `work` on the helper's thread. Call Wait before the next Start, and before anything that `work` uses is
   // destroyed.
   void Start(std::function<void()> work);
-  // Waits until the work is done. After that, the caller sees everything that the work has written.
+  // Waits until the work is done. The caller then sees all that it has written.
   void Wait();
 
  private:

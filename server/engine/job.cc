@@ -89,8 +89,7 @@ bool StreamsWholeCollection(const Job& job) {
 
 void ComputeWork(Job* job) {
   uint64_t work = 0;
-  // The queries of a request usually share one set, and a request has few different sets. So a linear search is
-  // faster than a map.
+  // A request has few different sets, so a linear search is faster than a map.
   std::vector<std::pair<const CandidateSet*, uint64_t>> known;
   for (const JobQuery& query : job->queries) {
     const CandidateSet* const set = query.candidates.get();

@@ -1,4 +1,4 @@
-// Rerank requests in the form that is queued and scored: validated, with ids resolved and values converted.
+// Rerank requests as they are queued: checked, with ids resolved to ordinals.
 #pragma once
 
 #include <atomic>
@@ -48,7 +48,7 @@ struct CandidateSet {
   // the order of the collection.
   bool has_ordinal_positions() const { return kind == Kind::kWholeCollection || kind == Kind::kMatching; }
   uint64_t num_documents(const store::Collection& collection) const;
-  // Takes time linear in the ordinals. Ordinals beyond the collection count as 0 tokens; scoring refuses them.
+  // Linear in the ordinals. One beyond the collection counts as 0 tokens.
   uint64_t num_tokens(const store::Collection& collection) const;
 };
 
@@ -83,7 +83,7 @@ struct Hit {
   uint64_t ordinal = 0;  // collection ordinal; for inline documents equal to position
 };
 
-// How a scan of codes chose the documents that were scored, and whether the answer is proven to be exact.
+// How a scan of codes chose the documents, and whether the answer is exact.
 struct Refinement {
   int planes = 0;              // number of planes that were scanned: 1, 2 or 4
   uint64_t num_documents = 0;  // documents that were chosen and scored
@@ -105,7 +105,7 @@ struct JobQueryResult {
 
 struct JobResult {
   std::vector<JobQueryResult> queries;
-  // The snapshot on which whole-collection queries were scored, if it is another one than the job's; else null.
+  // The snapshot of whole-collection queries; null if it is the job's own.
   std::shared_ptr<const store::Collection> collection;
   absl::Duration queue_time;
   absl::Duration copy_time;
@@ -132,7 +132,7 @@ struct Job {
   // Identifies the client that sent the job. Jobs of one priority are served fairly between clients. The value 0 is not
   // special.
   uint64_t client = 0;
-  // The caller may set this to true at any time, from any thread; the job then ends with CANCELLED.
+  // Any thread may set this to true. The job then ends with CANCELLED.
   std::shared_ptr<std::atomic<bool>> cancelled;
   absl::AnyInvocable<void(absl::StatusOr<JobResult>)> done;
 
@@ -144,7 +144,7 @@ struct Job {
   uint64_t bytes = 0;
 };
 
-// Returns whether the query's candidates are first scanned by their codes, so that only the best of them are scored.
+// Returns whether codes are scanned to choose which candidates are scored.
 bool IsScanned(const JobQuery& query, const store::Collection& collection);
 
 // Returns the value of JobResult::collection for a job whose batch was scored on `snapshot`: `snapshot` if the job has
@@ -155,7 +155,7 @@ std::shared_ptr<const store::Collection> AnsweredBy(const Job& job,
 // Returns the memory of the queries and of each distinct CandidateSet.
 uint64_t JobBytes(const Job& job);
 
-// Returns whether two jobs may be scored in one batch, because they are on the same documents.
+// Returns whether both jobs are on the same documents and may share a batch.
 bool MayShareBatch(const Job& a, const Job& b);
 
 // Returns whether all queries of the job score every document of a streamed collection, one that is copied to the GPU
@@ -167,7 +167,7 @@ bool StreamsWholeCollection(const Job& job);
 // times as long as one: 1.20 s instead of 0.84 s over 46 GB of INT8 (docs/performance/code_scan.json).
 inline constexpr uint64_t kStreamedQueryTokens = 2048;
 
-// Sets job->work; on overflow, to the maximum. Goes through the candidates of each distinct CandidateSet once.
+// Sets job->work, which saturates. Counts each distinct CandidateSet once.
 void ComputeWork(Job* job);
 
 }  // namespace maxsim::engine

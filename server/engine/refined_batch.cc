@@ -35,7 +35,7 @@ bool AllHaveBounds(const store::Collection& collection, int planes) {
   return true;
 }
 
-// Returns the query's tokens as FP32, with the values that the exact scores use (rounded to QueryType).
+// Returns the query's tokens as FP32, rounded to QueryType as when scoring.
 std::vector<float> Widened(const JobQuery& query, const store::Collection& collection) {
   std::vector<float> tokens(static_cast<size_t>(query.num_tokens) * static_cast<size_t>(collection.dim()));
   ConvertElements(QueryType(collection.storage()), query.tokens.data(), ScalarType::kF32, tokens.data(), tokens.size());

@@ -1,4 +1,4 @@
-// Executes a call of Lane::Execute that has queries whose candidates are scanned. The class is private to the lane.
+// A call of Lane::Execute with queries that are scanned. Private to the lane.
 #pragma once
 
 #include <atomic>

@@ -83,7 +83,7 @@ void RestorePositions(const JobQuery& query, JobQueryResult* result) {
 
 }  // namespace
 
-// Returns the chosen candidates as a list, in the order that they have among the query's candidates.
+// Returns the chosen candidates as a list, in the order of all candidates.
 std::shared_ptr<const CandidateSet> Lane::RefinedBatch::SetOf(const ScanTask& task,
                                                               absl::Span<const ScannedCandidate> chosen) const {
   const CandidateSet& all = *task.query->job_query->candidates;

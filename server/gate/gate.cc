@@ -40,7 +40,7 @@ namespace {
 namespace asio = boost::asio;
 using Error = boost::system::error_code;
 
-// How long the gate pauses after it failed to accept a connection, for example because no descriptor was free.
+// How long the gate pauses after a failed accept, such as without descriptors.
 constexpr std::chrono::milliseconds kAcceptPause(50);
 constexpr std::chrono::milliseconds kSweepInterval(500);
 constexpr std::chrono::milliseconds kDemandedSweepInterval(20);
@@ -166,8 +166,7 @@ class Gate::Impl {
   void Accept(Listener& listener) {
     listener.socket.async_wait(asio::posix::stream_descriptor::wait_read, [this, &listener](Error error) {
       if (error || stopped_accepting_) return;
-      // Accept a limited number of connections in one turn, so that a flood of new connections does not starve the
-      // existing ones.
+      // Accept a limited number in one turn: a flood must not starve existing connections.
       constexpr int kAtATime = 64;
       for (int i = 0; i < kAtATime; ++i) {
         Accepted accepted;

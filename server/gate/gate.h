@@ -59,7 +59,7 @@ struct GateCounts {
   size_t handed_over = 0;  // connections that gRPC has, not counting relayed ones
 };
 
-// The functions that the gate calls. They run on the gate's thread and must not block.
+// The functions that the gate calls, on its thread. They must not block.
 struct GateDependencies {
   // Takes over a connected socket (non-blocking, close-on-exec) and the bytes that were already read from it. `tls`
   // says whether the socket is encrypted. It is false for relayed connections and for those of the Unix socket.
@@ -67,7 +67,7 @@ struct GateDependencies {
   // Returns OK if a call with this value of the header `authorization` ("" if absent) may search. This function is null
   // if calls need no token.
   std::function<absl::Status(std::string_view authorization)> authenticate;
-  // Reports a call that the gate refused with `status`. `path` is "/package.Service/Method", as the client sent it.
+  // Reports a refused call. `path` is "/package.Service/Method" as sent.
   std::function<void(std::string_view path, const absl::Status& status)> on_refused_call;
   std::function<void(CloseReason reason)> on_closed;
   std::function<void(const GateCounts& counts)> on_counts;  // twice a second
@@ -91,7 +91,7 @@ class Gate {
   // hangs up, after a moment, or in Stop. Relayed connections continue until gRPC ends them. Idempotent.
   void StopAccepting();
 
-  // Does what StopAccepting does, and also ends relayed connections and joins the thread. Idempotent.
+  // Calls StopAccepting, ends relayed connections, joins the thread. Idempotent.
   void Stop();
 
   // Connects to the port as a client would, and waits until the gate has accepted the connection. Returns UNAVAILABLE

@@ -1,4 +1,4 @@
-// State that the connections of the gate share. Internal to server/gate; used only on the gate's thread.
+// State that the gate's connections share. Used only on the gate's thread.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ struct Peer {
   std::string name;  // the IP address with the port, for relayed connections
 };
 
-// The connections that the gate reads: waiting and relayed ones. Each list is in order of age, the oldest first.
+// Waiting and relayed connections. The first of each list is the oldest.
 struct GateConnections {
   boost::asio::io_context& loop;
   const GateOptions& options;
@@ -43,7 +43,7 @@ struct GateConnections {
   // Relayed connections (relayed_connection.h): those that have made no call with a known token, and those that have.
   std::list<std::shared_ptr<RelayedConnection>> unauthenticated{};
   std::list<std::shared_ptr<RelayedConnection>> authenticated{};
-  // Hands a connection over to gRPC. After that, the gate only counts it, as one of gRPC's connections.
+  // Hands a connection over to gRPC. After that, the gate only counts it.
   std::function<void(OwnedFd fd, const Peer& peer, std::string_view bytes, bool tls)> hand_over;
   std::array<char, 32 * 1024> scratch{};  // shared read buffer; its bytes are processed before the next read
 };

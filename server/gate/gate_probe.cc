@@ -40,7 +40,7 @@ absl::Status GateProbe::Connect(absl::Duration limit) {
   } else if (own_v4.sin_addr.s_addr == htonl(INADDR_ANY)) {
     own_v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   }
-  // Bind the probe's socket to the same address that it connects to, so that the gate recognises the probe.
+  // Bind to the address of the gate itself, by which it recognises the probe.
   sockaddr_storage from = own;
   reinterpret_cast<sockaddr_in&>(from).sin_port = 0;  // at the same place for both families
   const OwnedFd fd(socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -60,7 +60,7 @@ absl::Status GateProbe::Connect(absl::Duration limit) {
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&own), size) != 0 && errno != EINPROGRESS) {
     status = failed("connect");
   } else {
-    // The gate recognises the probe's connection and closes it at once. The probe's socket then becomes readable.
+    // The gate closes the probe's connection. The socket then becomes readable.
     pollfd closed{.fd = fd.get(), .events = POLLIN, .revents = 0};
     const int ready = poll(&closed, 1, static_cast<int>(absl::ToInt64Milliseconds(limit)));
     char byte = 0;

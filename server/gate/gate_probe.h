@@ -1,4 +1,4 @@
-// Checks that the gate's port accepts connections, by connecting to it. Internal to server/gate.
+// Checks that the gate's port accepts connections, by connecting to it.
 #pragma once
 
 #include <sys/socket.h>

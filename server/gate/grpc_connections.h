@@ -1,4 +1,4 @@
-// Tracks the connections that gRPC has taken over, so that the gate can count and limit them.
+// Tracks gRPC's connections, so that the gate can count and limit them.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@ class GrpcConnections {
   // address `peer`, unless `peer` is "".
   void Add(int fd, const std::string& peer);
 
-  // Removes the connections that gRPC has closed. Needs one system call per connection.
+  // Removes connections that gRPC has closed. One system call per connection.
   void Sweep();
 
   // Return the number of connections, in total and of one address, that were open at the last Sweep or have been added

@@ -9,7 +9,7 @@ void AppendBigEndian(uint32_t value, int num_bytes, std::string& out) {
   for (int shift = 8 * (num_bytes - 1); shift >= 0; shift -= 8) out += static_cast<char>((value >> shift) & 0xff);
 }
 
-// Appends `text` as a string literal of HPACK (RFC 7541, section 5.2), without Huffman coding.
+// Appends a string literal of HPACK (RFC 7541, 5.2), without Huffman coding.
 void AppendLiteral(std::string_view text, std::string& out) {
   constexpr size_t kPrefixMax = 127;
   if (text.size() < kPrefixMax) {
@@ -23,7 +23,7 @@ void AppendLiteral(std::string_view text, std::string& out) {
   out += text;
 }
 
-// Appends a header field as an HPACK literal without indexing, with a new name (RFC 7541, section 6.2.2).
+// Appends a header field that HPACK does not index (RFC 7541, 6.2.2).
 void AppendField(std::string_view name, std::string_view value, std::string& out) {
   out += '\0';
   AppendLiteral(name, out);

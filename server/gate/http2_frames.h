@@ -1,4 +1,4 @@
-// Makes the few HTTP/2 frames (RFC 9113) that the gate sends itself, and has constants for reading others. No I/O.
+// The few HTTP/2 frames (RFC 9113) that the gate sends, and constants. No I/O.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 namespace maxsim::gate {
 namespace {
 
-// HTTP/2 counts this many bytes per header field in addition to the field's name and value (RFC 9113, section 6.5.2).
+// HTTP/2 adds this to the size of each header field (RFC 9113, 6.5.2).
 constexpr size_t kFieldOverheadBytes = 32;
 
 struct FrameHeader {

@@ -21,7 +21,7 @@ inline constexpr size_t kMaxHeaderBlockBytes = 16 * 1024;  // one call's HEADERS
 inline constexpr size_t kMaxHeaderListBytes = 16 * 1024;   // these unpacked, plus 32 bytes per field (RFC 9113, 6.5.2)
 inline constexpr int kMaxContinuations = 16;               // CONTINUATION frames of one call
 
-// A unit is the preface, a frame, or a HEADERS frame with the CONTINUATION frames that belong to it.
+// The preface, a frame, or a HEADERS frame with its CONTINUATION frames.
 struct Http2Unit {
   enum class Kind { kPreface, kFrame, kCall };
 
@@ -30,7 +30,7 @@ struct Http2Unit {
   uint8_t flags = 0;  // of the first frame
   uint32_t stream_id = 0;
   std::string bytes;  // as received
-  // These are set for a kCall, a HEADERS frame that opens a stream. A header that is absent is "".
+  // Set for a kCall (HEADERS that open a stream). An absent header is "".
   std::string path;
   std::string authorization;  // the first one's value
 
@@ -59,7 +59,7 @@ class Http2Scanner {
   std::string_view waiting() const { return std::string_view(buffer_).substr(begin_); }
   std::string Take(size_t num_bytes);
   absl::StatusOr<std::optional<Http2Unit>> NextFrame();
-  // Takes a HEADERS frame and its CONTINUATION frames from the front of the buffer, and puts them into `unit`.
+  // Takes HEADERS and their CONTINUATION frames from the buffer into `unit`.
   absl::StatusOr<bool> TakeHeaders(Http2Unit& unit);
   absl::Status Inflate(std::string_view block, Http2Unit& unit);
 

@@ -42,7 +42,7 @@ int PortOf(int fd) {
                                              : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
-// Returns a listening socket. If that fails, returns an empty OwnedFd, and errno says why.
+// Returns a listening socket; an empty one, with errno set, after an error.
 OwnedFd Listen(const sockaddr* address, socklen_t size, bool both_families) {
   OwnedFd fd(socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (fd.get() < 0) return OwnedFd();

@@ -1,4 +1,4 @@
-// Converts socket addresses to the form in which the gate names and compares clients. Internal to server/gate.
+// Converts socket addresses to the names by which the gate compares clients.
 #pragma once
 
 #include <sys/socket.h>

@@ -45,7 +45,7 @@ constexpr std::chrono::seconds kLongestDebt(4);
 // hung up. Without it, the gate would notice the hang-up only after it has read all bytes that the client had sent.
 constexpr std::chrono::seconds kLongestFlood(10);
 
-// A client without a known token must read an answer within this time. A client with a known token may take longer.
+// The time in which a client without a known token must read an answer.
 constexpr std::chrono::seconds kWriteTime(10);
 
 // Gives the socket `fd` a name with the client's address. gRPC has the other end of the pair, and takes this name for
@@ -164,7 +164,7 @@ bool RelayedConnection::Admit(const Http2Unit& unit) {
   if (unit.kind != Http2Unit::Kind::kPreface) {
     const bool sends_no_more =
         (unit.type == FrameType::kData || unit.type == FrameType::kHeaders) && (unit.flags & kFlagEndStream) != 0;
-    // A Check call ends soon after its client has sent END_STREAM. A Watch call continues after that.
+    // Check calls end soon after END_STREAM. Watch calls continue.
     if (unit.type == FrameType::kResetStream) open_watches_.erase(unit.stream_id);
     if (unit.type == FrameType::kResetStream || sends_no_more) open_calls_.erase(unit.stream_id);
   }

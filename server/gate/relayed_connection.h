@@ -49,7 +49,7 @@ class RelayedConnection : public std::enable_shared_from_this<RelayedConnection>
   // Scans bytes of the client, and appends those that gRPC may get to to_grpc_. Returns false if the client exceeded a
   // limit.
   bool Scan(std::string_view bytes);
-  // Appends a unit (such as a frame) to to_grpc_. Returns false if the client exceeds a limit with it.
+  // Appends a unit to to_grpc_. Returns false if it exceeds a limit.
   bool Admit(const Http2Unit& unit);
   void BecomeAuthenticated();
   void WriteToGrpc();

@@ -11,7 +11,7 @@ namespace maxsim::gate {
 // "unix-abstract:maxsim-relay/192.0.2.7:51234/1-0".
 inline constexpr std::string_view kRelayedPeerPrefix = "unix-abstract:maxsim-relay/";
 
-// Returns the client's IP address if `peer` is the peer() of a relayed client, otherwise "".
+// Returns the IP address of a relayed client, or "" for any other `peer`.
 inline std::string_view RelayedHost(std::string_view peer) {
   if (peer.substr(0, kRelayedPeerPrefix.size()) != kRelayedPeerPrefix) return {};
   peer.remove_prefix(kRelayedPeerPrefix.size());

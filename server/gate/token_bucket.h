@@ -6,7 +6,7 @@
 
 namespace maxsim::gate {
 
-// Limits a rate. Holds at most `burst` tokens, and is refilled with `per_second` tokens a second. Not thread-safe.
+// Holds up to `burst` tokens; refilled by `per_second` a second. Not thread-safe.
 class TokenBucket {
  public:
   using Clock = std::chrono::steady_clock;

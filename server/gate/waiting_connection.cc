@@ -16,14 +16,14 @@ constexpr std::string_view kHealthService = "/grpc.health.v1.Health/";
 // Maximum number of bytes that are kept for gRPC before the first call with a token: the preface and frames of the
 // types SETTINGS, WINDOW_UPDATE and PRIORITY. Honest clients send about 100 bytes of these.
 constexpr size_t kMaxBytesForGrpc = 32 * 1024;
-// Maximum number of calls without a known token on one connection. Each gets an error as its answer.
+// Maximum number of calls without a known token, which all get errors.
 constexpr int kMaxRefusedCalls = 32;
 // Maximum number of frames before the first call with a token, not counting frames that begin a call. Each frame
 // costs the gate's thread some microseconds. Honest clients send about ten.
 constexpr int kMaxFrames = 1000;
-// Maximum bytes that a client may still send after GOAWAY: twice the window of a connection.
+// Maximum bytes that are read after GOAWAY: twice a connection's window.
 constexpr size_t kMaxDroppedBytes = 128 * 1024;
-// How long a connection stays open after its first refused call. In this time it refuses calls that are on their way.
+// How long a connection stays open after a refused call, to refuse others.
 constexpr std::chrono::seconds kRefusedTime(2);
 // The time that a client has to read GOAWAY before the connection is closed.
 constexpr std::chrono::milliseconds kClosingTime(500);
@@ -42,14 +42,14 @@ void WaitingConnection::Start() {
   list_position_ = connections_.waiting.insert(connections_.waiting.end(), shared_from_this());
   ExpireAfter(absl::ToChronoNanoseconds(connections_.options.first_call_timeout));
   if (hand_over_after_ == HandOverAfter::kFirstByte) {
-    // Wait for the first byte, but leave it in the socket: gRPC reads it, as the beginning of the TLS handshake.
+    // Wait for the first byte, but leave it for gRPC, which does the handshake.
     socket_.async_wait(Socket::wait_read, [self = shared_from_this()](Error error) {
       if (self->state_ != State::kReading) return;
       error ? self->Close() : self->HandOver();
     });
     return;
   }
-  // Send SETTINGS, since a client may wait for them before it makes a call. gRPC will send its own later.
+  // Send SETTINGS: a client may wait for them. gRPC will send its own later.
   if (hand_over_after_ == HandOverAfter::kAuthenticatedCall) {
     Send(Settings(connections_.options.max_concurrent_streams));
   }
@@ -136,7 +136,7 @@ bool WaitingConnection::OnFrame(const Http2Unit& unit) {
       if ((unit.flags & kFlagAck) == 0) Send(PingAck(unit.payload()));
       return state_ == State::kReading;
     case FrameType::kSettings:
-      // The first acknowledgement answers the SETTINGS that the gate sent. gRPC must not see it.
+      // The first acknowledgement is for the gate's SETTINGS. gRPC must not see it.
       if ((unit.flags & kFlagAck) != 0 && !std::exchange(settings_acknowledged_, true)) return true;
       break;
     case FrameType::kData:

@@ -38,7 +38,7 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   using Error = boost::system::error_code;
   enum class State { kReading, kClosing, kClosed };
 
-  // Waits for bytes without holding a buffer, because most waiting connections send nothing.
+  // Waits for bytes without holding a buffer: most clients send nothing.
   void AwaitBytes();
   void Read();
   void OnBytes(std::string_view bytes);
@@ -47,7 +47,7 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   bool Proceed();
   bool OnCall(const Http2Unit& unit);
   bool OnFrame(const Http2Unit& unit);
-  // Answers a call without a known token with the error `why`. Returns true if the caller should read on.
+  // Answers a call with the error `why`. Returns true if reading should go on.
   bool RefuseCall(const Http2Unit& unit, const absl::Status& why);
   // Removes the connection from the waiting list. Returns its descriptor, or an empty OwnedFd if the socket cannot
   // release it.
@@ -57,11 +57,11 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
   // Counts the end of the connection, and ends it: with SendGoawayAndClose if it is in plain text and calls need
   // tokens, otherwise at once.
   void End(CloseReason reason, ErrorCode code);
-  // Sends GOAWAY. Closes the connection when the client hangs up, or after a moment if it does not.
+  // Sends GOAWAY, and closes when the client hangs up or after a moment.
   void SendGoawayAndClose(ErrorCode code);
-  // Sends without waiting. If the socket has no room, closes the connection, because the client does not read.
+  // Sends without waiting. If the socket is full, closes the connection.
   void Send(std::string_view bytes);
-  // Ends the connection when `time` is over. This replaces any time that was set before.
+  // Ends the connection after `time`, which replaces any earlier limit.
   void ExpireAfter(std::chrono::nanoseconds time);
   void OnTimeout(Error error);
 

@@ -1,4 +1,4 @@
-// The gRPC reactor of a unary call that a service answers. It has the steps with which every such call ends.
+// The gRPC reactor of a unary call that a service answers.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ class AnsweringCall : public UnaryCall {
   // The service fills the record; Answer or OnDone writes it.
   service::CallRecord* record() { return &record_; }
 
-  // Becomes true when gRPC cancels the call: the client no longer waits for the answer.
+  // Becomes true when the call is cancelled: no client waits for the answer.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
 
   void OnCancel() override { cancelled_->store(true, std::memory_order_relaxed); }
@@ -46,7 +46,7 @@ class AnsweringCall : public UnaryCall {
     const absl::Status status = Guarded([&] {
       if (!response.ok()) return response.status();
       *response_ = ToBuffer(*response);
-      // The answer counts as unread until gRPC has released the call, and with it the memory of the answer.
+      // The answer counts as unread until gRPC has released the call.
       account_.Add(response_->Length());
       return absl::OkStatus();
     });

@@ -55,8 +55,7 @@ class ChangeCall final : public UnaryCall {
   tracing::Span span_;
 };
 
-// Returns the name of a method's span as a string literal, because a span needs a name that lives as long as the
-// program.
+// Returns the name of a method's span: a literal, because spans do not copy names.
 std::string_view SpanNameOf(std::string_view method) {
   static constexpr std::array<std::string_view, 10> kNames = {
       "maxsim.v1.Admin/ListCollections",    "maxsim.v1.Admin/LoadCollection",      "maxsim.v1.Admin/ReloadCollection",

@@ -19,8 +19,7 @@
 
 namespace maxsim::rpc {
 
-// Requests arrive as raw bytes (message_buffer.h), except those of ListCollections, which have no fields. The base
-// class is Admin::Service, because Admin::CallbackService has no raw methods.
+// Requests arrive as raw bytes (message_buffer.h), as in grpc_reranker.h.
 using RawChanges = v1::Admin::WithRawCallbackMethod_CreateCollection<
     v1::Admin::WithRawCallbackMethod_CompactCollection<v1::Admin::WithRawCallbackMethod_SnapshotCollection<
         v1::Admin::WithRawCallbackMethod_UnloadCollection<v1::Admin::Service>>>>;
@@ -32,7 +31,7 @@ using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<v1::Admin::WithRa
 
 class GrpcAdmin : public RawAdmin {
  public:
-  // All arguments must outlive the gRPC server that serves this. If `tracer` is null, calls are not traced.
+  // All arguments must outlive the gRPC server. `tracer` may be null: no traces.
   GrpcAdmin(service::CollectionApi* collections, const service::Authenticator* authenticator, service::Worker* worker,
             Metrics* metrics, service::CallTracker* calls, const tracing::Tracer* tracer)
       : collections_(collections),
@@ -48,7 +47,7 @@ class GrpcAdmin : public RawAdmin {
   // Returns UNAVAILABLE until AcceptChanges is called.
   absl::Status CheckAccepted() const;
 
-  // Makes the streams of ReadSnapshot end with UNAVAILABLE: open ones soon, later ones at once.
+  // Ends the streams of ReadSnapshot with UNAVAILABLE: soon, later ones at once.
   void DrainStreams() { streams_.Drain(); }
 
   grpc::ServerUnaryReactor* ListCollections(grpc::CallbackServerContext* context,

@@ -34,8 +34,7 @@ absl::StatusOr<service::Caller> Identify(const service::Authenticator& authentic
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  // Do not use context.deadline(). It is a wall-clock time in nanoseconds, which overflows for a deadline 300 years
-  // from now.
+  // Do not use context.deadline(): it overflows for a deadline 300 years from now.
   const gpr_timespec deadline = context.raw_deadline();
   return ToMonotonic(deadline, gpr_now(deadline.clock_type), MonotonicNow());
 }

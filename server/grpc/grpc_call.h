@@ -1,4 +1,4 @@
-// What all gRPC handlers share: authentication, deadlines, tracing spans, and the trailing metadata of errors.
+// Shared by all gRPC handlers: tokens, deadlines, spans, trailing metadata.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +58,7 @@ absl::Time WriteDeadlineOf(const grpc::CallbackServerContext& context);
 // gRPC's infinite future is.
 absl::Time ToMonotonic(gpr_timespec deadline, gpr_timespec grpc_now, absl::Time monotonic_now);
 
-// Returns the gRPC deadline that is `time` from now. It is on the monotonic clock: changes of the system time do not
-// move it.
+// Returns the gRPC deadline `time` from now, on the monotonic clock.
 gpr_timespec FromNow(absl::Duration time);
 
 // Returns service::ClientOf for the client's address and, unless `key` is "", the value of the metadata key `key`.
@@ -77,14 +76,14 @@ inline tracing::Span StartSpan(const tracing::Tracer* tracer, std::string_view n
   return tracer->StartSpan(name, tracing::SpanKind::kServer, parent, arrival);
 }
 
-// Begins the span of a unary call. If `tracer` is null or off, returns an empty span. `name` must be a literal.
+// Does the same for a unary call, with the parent from its metadata.
 inline tracing::Span StartSpan(const tracing::Tracer* tracer, std::string_view name,
                                const grpc::CallbackServerContext& context, absl::Time arrival) {
   if (tracer == nullptr || !tracer->is_on()) return {};
   return tracer->StartSpan(name, tracing::SpanKind::kServer, ParentOf(tracer, context), arrival);
 }
 
-// Adds the trailing metadata that tells gRPC's own retries how long to wait, if `status` has a retry delay.
+// Adds the metadata that tells gRPC's own retries how long to wait.
 void AddTrailers(const absl::Status& status, grpc::CallbackServerContext& context);
 
 }  // namespace maxsim::rpc

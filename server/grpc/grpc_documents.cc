@@ -31,7 +31,7 @@ grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, std::string_v
     deps_.documents->CountUnread(method, arrival, status);
     return AnswerNow(deps_.calls, status);
   }
-  // gRPC would keep the request's bytes until the call is answered. They have been parsed, so free them now.
+  // The request has been parsed. gRPC would keep its bytes until the answer.
   const_cast<grpc::ByteBuffer*>(request)->Clear();
   auto* call = new AnsweringCall(deps_.calls, deps_.answers, context, response);
   CallContext of_call{.method = method,
@@ -58,7 +58,7 @@ grpc::ServerUnaryReactor* GrpcDocuments::Upsert(grpc::CallbackServerContext* con
 
 grpc::ServerReadReactor<grpc::ByteBuffer>* GrpcDocuments::UpsertStream(grpc::CallbackServerContext* context,
                                                                        grpc::ByteBuffer* response) {
-  // Check the token again for each request, because it may become invalid while the stream is open.
+  // Check the token for each request: it may become invalid meanwhile.
   const auto admit = [this, context] {
     const absl::Time arrival = MonotonicNow();
     absl::StatusOr<service::Caller> caller = Identify(*deps_.authenticator, *context, Scope::kWrite);

@@ -13,8 +13,7 @@
 
 namespace maxsim::rpc {
 
-// Requests arrive as raw bytes (message_buffer.h). The base class is Documents::Service, because
-// Documents::CallbackService has no raw methods.
+// Requests arrive as raw bytes (message_buffer.h), as in grpc_reranker.h.
 using RawDocuments = v1::Documents::WithRawCallbackMethod_Upsert<v1::Documents::WithRawCallbackMethod_UpsertStream<
     v1::Documents::WithRawCallbackMethod_Delete<v1::Documents::WithRawCallbackMethod_Get<
         v1::Documents::WithRawCallbackMethod_Scroll<v1::Documents::WithRawCallbackMethod_Count<
@@ -34,7 +33,7 @@ class GrpcDocuments : public RawDocuments {
   };
   explicit GrpcDocuments(Dependencies dependencies) : deps_(std::move(dependencies)) {}
 
-  // Ends open streams with UNAVAILABLE when the writes are done that they have handed over. Later streams end at once.
+  // Ends open streams with UNAVAILABLE when their writes are done. Later streams end at once.
   void DrainStreams() { streams_.Drain(); }
 
   grpc::ServerUnaryReactor* Upsert(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,

@@ -27,7 +27,7 @@ constexpr int kMinPingIntervalMs = 10'000;
 
 constexpr uint64_t kLeastMemoryBytes = uint64_t{512} << 20;
 
-// Converts a time to gRPC's int milliseconds, rounded up. Configured times have limits, so the result never overflows.
+// Converts to gRPC's int milliseconds, rounded up. Configured times never overflow.
 int ToMilliseconds(absl::Duration duration) {
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(duration, absl::Milliseconds(1))));
 }

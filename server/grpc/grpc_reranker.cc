@@ -32,7 +32,7 @@ absl::StatusOr<service::Caller> GrpcReranker::Receive(const char* method, absl::
     deps_.rerank->CountUnread(method, arrival, status);
     return status;
   }
-  // gRPC would keep the request's bytes until the call is answered. They have been parsed, so free them now.
+  // The request has been parsed. gRPC would keep its bytes until the answer.
   const_cast<grpc::ByteBuffer&>(request).Clear();
   return caller;
 }
@@ -61,7 +61,7 @@ grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* cont
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcReranker::RerankStream(
     grpc::CallbackServerContext* context) {
-  // Check the token again for each request, because it may become invalid while the stream is open.
+  // Check the token for each request: it may become invalid meanwhile.
   const auto admit = [this, context] {
     const absl::Time arrival = MonotonicNow();
     absl::StatusOr<service::Caller> caller = Identify(*deps_.authenticator, *context, service::Scope::kSearch);

@@ -41,11 +41,10 @@ class GrpcReranker : public RawReranker {
   explicit GrpcReranker(const Dependencies& dependencies)
       : deps_(dependencies), answers_(dependencies.max_unread_answer_bytes, dependencies.metrics) {}
 
-  // Ends open streams with UNAVAILABLE when the requests are answered that they have accepted. Later streams end at
-  // once.
+  // Ends open streams with UNAVAILABLE when their requests are answered. Later streams end at once.
   void DrainStreams() { streams_.Drain(); }
 
-  // Returns the budget that limits the memory of unread answers. Other services count their answers in it, too.
+  // Returns the limit on unread answers, which other services share.
   AnswerBudget* answers() { return &answers_; }
 
   grpc::ServerUnaryReactor* Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,

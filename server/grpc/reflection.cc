@@ -106,10 +106,10 @@ class ReflectionStream : public Reflection::Reactor, public std::enable_shared_f
  private:
   enum class Operation { kRead, kWrite };
 
-  // Check the token for each request, because it may become invalid while the stream is open.
+  // Check the token for each request: it may become invalid meanwhile.
   absl::Status Admit() const { return Authenticate(*reflection_->authenticator_, *context_, service::Scope::kSearch); }
 
-  // Starts the operation. If the stream's end has been decided in the meantime, ends the stream instead.
+  // Starts the operation or, if the stream's end is decided, ends the stream.
   void Proceed(Operation operation) {
     bool goes_on = false;
     {

@@ -31,7 +31,7 @@ struct ReflectionLimits {
   std::chrono::steady_clock::duration max_idle = std::chrono::seconds(60);  // without a request; then UNAVAILABLE
 };
 
-// A stream handles one request at a time: it reads the next one when the answer is written. Thread-safe.
+// A stream handles one request at a time. Thread-safe.
 class Reflection {
  public:
   using Limits = ReflectionLimits;
@@ -43,7 +43,7 @@ class Reflection {
   Reflection(std::vector<std::string> services, const service::Authenticator* authenticator,
              service::CallTracker* calls, Limits limits = {});
 
-  // Returns the services to register with the gRPC server. This object must outlive the gRPC server.
+  // Returns the services to register. This object must outlive the gRPC server.
   std::vector<grpc::Service*> services() { return {&v1_, &v1alpha_}; }
 
   // Ends the streams that have been idle for max_idle. Call it regularly.

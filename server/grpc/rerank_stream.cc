@@ -119,8 +119,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   void OnDone() override {
     registry_->Remove(self_);
-    // End the call and its account here, because a request in flight may keep the object alive and delay the
-    // destructor.
+    // Not in the destructor: a request in flight may keep the object alive.
     call_.End();
     account_.Close();
     const std::shared_ptr<RerankStreamCall> last = std::move(self_);
@@ -129,8 +128,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
  private:
   struct WaitingAnswer {
     grpc::ByteBuffer message;
-    // The record (metrics, log line) of the request, written when it is known whether the client got the answer. Null
-    // if it has been written, or if there is none.
+    // The record (metrics, log line), until it is written. Null if there is none.
     std::unique_ptr<service::CallRecord> record;
   };
   // A list, because splitting a list allocates nothing, and because gRPC reads an answer at an address that must not
@@ -283,7 +281,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Abandon();
   }
 
-  // Ends the stream after an answer was lost because memory ran out. Otherwise the client would wait for that answer.
+  // Ends the stream, because memory ran out and the client would miss an answer.
   void Abandon() {
     Answers dropped;
     {
@@ -295,7 +293,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Proceed();
   }
 
-  // Starts every gRPC operation that can be started now: a write, a read, or the end of the stream.
+  // Starts what can be started now: a write, a read, or the end of the stream.
   void Proceed() {
     bool read = false;
     const grpc::ByteBuffer* write = nullptr;

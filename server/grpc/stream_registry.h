@@ -21,7 +21,7 @@ class DrainableStream {
 // The class is thread-safe.
 class StreamRegistry {
  public:
-  // Adds a stream. Returns true if Drain has been called: the stream must then end at once.
+  // Adds a stream. If this returns true (draining), it must end at once.
   bool Add(const std::shared_ptr<DrainableStream>& stream);
   void Remove(const std::shared_ptr<DrainableStream>& stream);
   // Tells every open stream to end. Add tells later ones.

@@ -1,4 +1,4 @@
-// Makes the credentials of the gRPC port. Their certificates can be replaced while the port serves.
+// Credentials of the gRPC port. Their certificates can be replaced any time.
 #pragma once
 
 #include <memory>

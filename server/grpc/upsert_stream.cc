@@ -109,7 +109,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 
   void OnDone() override {
     registry_->Remove(self_);
-    // End the call here, because a request in flight may keep the object alive and delay the destructor.
+    // Not in the destructor: a request in flight may keep the object alive.
     call_.End();
     const std::shared_ptr<UpsertStreamCall> last = std::move(self_);
   }
@@ -242,7 +242,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       MutexLock lock(&mutex_);
       if (!*has_fired) alarm_ = alarm;
     }
-    // If the stream was ended before alarm_ was set, StopWaiting found no alarm to cancel. So cancel it here.
+    // If the stream ended before alarm_ was set, StopWaiting found no alarm.
     if (IsEnding()) alarm->Cancel();
     return true;
   }
@@ -263,8 +263,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     return !GoesOn();
   }
 
-  // Returns whether the stream still takes requests. It takes none after a request has failed. So all requests before
-  // the one that the stream's error names have been written.
+  // Returns whether the stream still takes requests. After a request has failed, it takes none. So the request that the
+  // stream's error names is the first one that may be missing.
   bool GoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !draining_ && !*cancelled_ && failure_.ok(); }
 
   // `has_fired` is guarded by mutex_.
@@ -282,7 +282,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     Proceed();
   }
 
-  // Starts every gRPC operation that can be started now: a read, or the end of the stream.
+  // Starts what can be started now: a read, or the end of the stream.
   void Proceed() {
     bool read = false;
     {

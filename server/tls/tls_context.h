@@ -1,4 +1,4 @@
-// Makes OpenSSL's context for a server from the files of tls.*. This also checks the files, for both ports.
+// Makes OpenSSL's server context from the files of tls.*, and checks them.
 #pragma once
 
 #include <memory>

@@ -16,7 +16,7 @@ inline constexpr size_t kMaxCollectorErrorBytes = 300;
 // kMaxCollectorErrorBytes bytes, and a code that gRPC does not define becomes UNKNOWN.
 absl::Status CollectorStatus(const grpc::Status& status);
 
-// Returns how many of the `num_spans` exported spans the collector says it refused, limited to 0 .. num_spans.
+// Returns how many of the spans the collector refused: 0 .. num_spans.
 uint64_t NumRefused(const opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse& response,
                     uint64_t num_spans);
 

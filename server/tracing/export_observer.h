@@ -1,4 +1,4 @@
-// Interface through which an exporter of spans reports what it sent and dropped, for metrics and the log.
+// Through this interface an exporter reports to the metrics and the log.
 #pragma once
 
 #include <array>
@@ -54,7 +54,7 @@ class ExportObserver {
   // quick.
   virtual void OnDropped(DropReason reason, uint64_t num_spans) = 0;
 
-  // Called when sending to the collector begins to fail (with the error), and when it works again (with OK).
+  // Called when sending begins to fail (an error) or works again (OK).
   virtual void OnCollector(const absl::Status& status) = 0;
 };
 

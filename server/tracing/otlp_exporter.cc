@@ -22,7 +22,7 @@ namespace {
 
 namespace collector = opentelemetry::proto::collector::trace::v1;
 
-// The longest pause before the exporter connects to the collector again. gRPC's default grows to two minutes.
+// The longest pause before reconnecting. gRPC's default grows to 2 minutes.
 constexpr int kMaxReconnectMs = 10'000;
 
 constexpr absl::Duration kLongestStop = absl::Hours(24);  // so that no time overflows the clock
@@ -131,7 +131,7 @@ absl::Status OtlpExporter::SendWithRetries(const Request& request, uint64_t num_
       return status;
     }
     if (!absl::IsUnavailable(status) || is_last) return status;
-    // If the exporter is stopping, the wait ends immediately, and one last attempt follows.
+    // If the exporter is stopping, this returns at once, for one last attempt.
     WaitBeforeRetry(backoff);
     backoff *= 2;
   }
@@ -141,7 +141,7 @@ absl::Status OtlpExporter::Send(const Request& request, uint64_t num_spans, uint
   grpc::ClientContext context;
   absl::Duration time;
   {
-    // Store the attempt while holding the lock, so that Shutdown can cancel it from another thread.
+    // Store the attempt while locked, so that Shutdown can cancel it.
     const MutexLock lock(&mutex_);
     time = std::min(options_.timeout, stop_deadline_ - MonotonicNow());
     if (time <= absl::ZeroDuration()) return absl::DeadlineExceededError("the server is shutting down");

@@ -1,4 +1,4 @@
-// Sends spans in batches to a collector, by the OpenTelemetry protocol over gRPC, from one thread.
+// A thread that sends spans in batches to an OpenTelemetry collector (gRPC).
 #pragma once
 
 #include <atomic>

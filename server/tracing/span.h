@@ -53,7 +53,7 @@ class SpanSink {
  public:
   virtual ~SpanSink() = default;
 
-  // Takes the span, or drops it and counts the drop. Never blocks, does not allocate, does not throw.
+  // Takes or drops (and counts) the span. Never blocks, allocates or throws.
   virtual void Add(std::unique_ptr<SpanData> span) = 0;
 
   // Delivers the spans that it has taken, until `deadline` (a time of MonotonicNow()). Drops the others, and any that
@@ -63,17 +63,17 @@ class SpanSink {
 
 class Span;
 
-// What children need to know about their parent span, and the headers that name it. Copying it does not allocate.
-// Several threads may use it. It may outlive the span, but not the tracer.
+// A span as a parent: its ids and headers. Copying it does not allocate. Several threads may use it. It may outlive the
+// span, but not the tracer.
 class SpanParent {
  public:
   // Makes a parent without a span: children record nothing and have no ids.
   SpanParent() = default;
 
-  // Begins a child span now. If the parent span is not recorded, returns a span with the ids of the parent.
+  // Begins a child span. Without recording it has the parent's ids.
   Span StartChild(std::string_view name, SpanKind kind) const;
 
-  // Return what Span::traceparent and Span::tracestate return. `tracestate` stays valid as long as this object.
+  // As in Span. `tracestate` stays valid as long as this object.
   std::string traceparent() const { return context_.is_valid() ? FormatTraceparent(context_) : std::string(); }
   std::string_view tracestate() const {
     return tracestate_ == nullptr ? std::string_view() : std::string_view(*tracestate_);
@@ -111,7 +111,7 @@ class Span {
   Span(SpanSink* sink, const TraceContext& context, uint64_t parent_span_id,
        std::shared_ptr<const std::string> tracestate, std::string_view name, SpanKind kind, absl::Time start);
 
-  // Returns whether attributes are kept. If not, callers can skip computing expensive ones.
+  // Returns whether attributes are kept. If not, skip expensive ones.
   bool is_recording() const { return data_ != nullptr; }
 
   // Returns the ids that calls made within this span send as their parent's. If the span is empty, they are not valid.

@@ -9,7 +9,7 @@
 namespace maxsim::tracing {
 namespace {
 
-// Positions of the fields in the header `traceparent`: "00-<32 digits>-<16 digits>-<2 digits>".
+// Positions in `traceparent`: "00-<32 digits>-<16 digits>-<2 digits>".
 constexpr size_t kTraceIdBegin = 3;
 constexpr size_t kSpanIdBegin = 36;
 constexpr size_t kFlagsBegin = 53;
@@ -102,7 +102,7 @@ std::string_view BoundTracestate(std::string_view value) {
     if (!MayStandInHeader(letter)) return {};
   }
   if (value.size() <= kMaxTracestateBytes) return value;
-  // The search includes position kMaxTracestateBytes: a comma at that position ends an entry that just fits.
+  // A comma at position kMaxTracestateBytes ends an entry that just fits.
   const size_t comma = value.rfind(',', kMaxTracestateBytes);
   return comma == value.npos ? std::string_view() : value.substr(0, comma);
 }

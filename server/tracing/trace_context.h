@@ -15,7 +15,7 @@ namespace maxsim::tracing {
 inline constexpr char kTraceparentKey[] = "traceparent";
 inline constexpr char kTracestateKey[] = "tracestate";
 
-// The standard requires passing on at least this many bytes of a tracestate. The server drops the rest.
+// The least that the standard requires to pass on. The rest is dropped.
 inline constexpr size_t kMaxTracestateBytes = 512;
 
 // Identifies one span of a trace. A default-constructed one identifies none.
@@ -37,7 +37,7 @@ struct TraceContext {
 // used.
 std::optional<TraceContext> ParseTraceparent(std::string_view value);
 
-// Returns the value of `traceparent` for a valid context: 55 characters, version 00.
+// Returns the `traceparent` of a valid context: 55 characters, version 00.
 std::string FormatTraceparent(const TraceContext& context);
 
 // Returns the part of a `tracestate` that is passed on. If it is longer than kMaxTracestateBytes, these are the first

@@ -9,7 +9,7 @@ export class ApiError extends Error {
   }
 }
 
-// An int64 id may be larger than a JavaScript number can hold exactly. Such an id becomes a string of its digits.
+// An int64 id that a JavaScript number cannot hold exactly becomes a string.
 function exactIds(key, value, context) {
   if (key === "id" && typeof value === "number" && !Number.isSafeInteger(value) && context?.source !== undefined) {
     return context.source;
@@ -45,7 +45,7 @@ async function call(path, options) {
     throw new ApiError(response.status, "UNKNOWN", text.trim() || `HTTP status ${response.status}`);
   }
   if (response.ok) return body;
-  // If the answer has no error object, it comes from a proxy and not from the server.
+  // An answer without an error object comes from a proxy, not from the server.
   const error = body?.error ?? {};
   throw new ApiError(response.status, error.code ?? "UNKNOWN", error.message ?? `HTTP status ${response.status}`);
 }
@@ -61,7 +61,7 @@ async function callWithToken(path, options, is_own) {
       return await call(path, options);
     } catch (error) {
       if (error.status !== 401) throw error;
-      // A person may have entered another token while this call was on its way. Then repeat the call with that token.
+      // If a person has entered another token meanwhile, repeat the call with it.
       if (token() !== used) continue;
       if (is_own && declined) throw error;
       refuseToken(used);

@@ -1,4 +1,4 @@
-// The form for a question. The question is a text if the server has an encoder, else one of the recorded questions.
+// The form for a question: a text if the server has an encoder, else recorded.
 import { integerId, post } from "./api.js";
 import { byId, h, isTouch } from "./dom.js";
 import { count, duration, plural, score as scoreText } from "./format.js";
@@ -41,7 +41,7 @@ function canBeAsked(collection) {
   return takesTexts(collection) || questionsOf(collection.dim).length > 0;
 }
 
-// Selects the first collection that a question can be asked of, unless a person has chosen a collection.
+// Selects the first collection that can be asked, unless a person has chosen one.
 function selectDefault() {
   if (chosen || selected() === undefined || canBeAsked(selected())) return;
   const fitting = collections.find(canBeAsked);
@@ -50,7 +50,7 @@ function selectDefault() {
 
 const EXAMPLE_VALUES = { boolean: "true", integer: "1", number: "0.5", time: '"2026-01-02T00:00:00Z"' };
 
-// Shows the field for a filter if the collection declares fields, with an example filter on one of these fields.
+// Shows the filter's field, with an example, if the collection declares fields.
 function refreshFilter(collection) {
   const fields = collection?.fields ?? [];
   byId("filter-field").hidden = fields.length === 0;
@@ -214,7 +214,7 @@ export function startAsk() {
     event.preventDefault();
     ask();
   });
-  // Copy the chosen recorded question into the text field, so that the form never shows two different questions.
+  // Copy the recorded question into the text field: the form shows only one question.
   byId("recorded").addEventListener("change", () => {
     const recorded = questionsOf(selected()?.dim)[Number(byId("recorded").value)];
     if (recorded !== undefined && byId("recorded").value !== "") byId("text").value = recorded.text;

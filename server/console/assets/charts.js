@@ -1,4 +1,4 @@
-// Small charts of the last ten minutes, drawn in SVG. Each has one or two lines over an axis that starts at zero.
+// Small charts of the last ten minutes, in SVG. Their axis starts at zero.
 import { h, svg } from "./dom.js";
 
 const WIDTH = 240;
@@ -16,7 +16,7 @@ function isKnown(value) {
   return value !== null && value !== undefined;
 }
 
-// A chart of one or two series of samples. It is made once, and update() gives it new values.
+// A chart of one or two series. Made once; update() gives it new values.
 export class Chart {
   // `name` is the caption; `format` writes a value; `series` are the names of one or two lines. The vertical axis
   // ends at `top` or, if that is not given, at the largest value.

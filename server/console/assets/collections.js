@@ -1,4 +1,4 @@
-// Shows the collections of /v1/collections: their documents, where these are stored, and how much memory they take.
+// Shows the collections of /v1/collections: documents, place and memory.
 import { byId, h } from "./dom.js";
 import { bytes, count, plural, rate } from "./format.js";
 
@@ -11,7 +11,7 @@ function tierText(tier) {
   return `${plural(tier.num_shards, "shard")} in ${place}, ${bytes(tier.resident_bytes)}`;
 }
 
-// The last sequence (number of writes) that was read for each collection, and when. Two readings give a rate.
+// When each collection's last sequence was read, and its value, for write rates.
 const readings = new Map();
 
 // Returns the writes per second of a live collection since its previous reading. Returns undefined if there is no

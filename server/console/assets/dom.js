@@ -1,4 +1,4 @@
-// Makes DOM elements. Texts become text nodes only, so that nothing in a document can turn into markup.
+// Makes DOM elements. Texts become text nodes, so they never turn into markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -8,7 +8,7 @@ function fill(element, attributes, children) {
     if (name.startsWith("on")) {
       element.addEventListener(name.slice(2), value);
     } else if (name.startsWith("--")) {
-      // The page's security policy forbids style attributes, but it allows scripts to set style properties.
+      // The security policy forbids style attributes, but allows setting properties.
       element.style.setProperty(name, value);
     } else {
       element.setAttribute(name, value === true ? "" : value);
@@ -30,7 +30,7 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-// Returns whether the main pointer is a finger: then hints speak of tapping, and not of hovering or of keys.
+// Returns whether the main pointer is a finger. Hints then speak of tapping.
 export function isTouch() {
   return matchMedia("(pointer: coarse)").matches;
 }

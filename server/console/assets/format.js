@@ -1,4 +1,4 @@
-// Writes numbers for people. Rates, durations and sizes have about three digits and a unit that fits.
+// Writes numbers for people: about three digits, and a unit that fits.
 
 const NUMBER = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
@@ -19,7 +19,7 @@ export function rate(value) {
 }
 
 export function duration(us) {
-  // The rounded value decides the unit: 999.9 ms is written as 1.00 s, not as 1,000 ms.
+  // The rounded value decides the unit: 999.9 ms becomes 1.00 s, not 1,000 ms.
   if (us < 999.5) return `${Math.round(us)} µs`;
   if (us < 999.5e3) return `${threeDigits(us / 1000)} ms`;
   return `${threeDigits(us / 1e6)} s`;

@@ -4,10 +4,10 @@ import { h, isTouch } from "./dom.js";
 import { plural, score as scoreText, similarity } from "./format.js";
 import { bestOf, levelOf, names, scaleOf, sharesOf } from "./similarities.js";
 
-// The maximum numbers of columns and rows. Of a larger map only a part is shown, because it would make the page slow.
+// The maximum numbers of columns and rows that are shown. More would be slow.
 const MAX_COLUMNS = 512;
 const MAX_ROWS = 128;
-// The maximum width, in letters, of the column with the names of query tokens. The style cuts longer names.
+// The maximum letters of a query token's name. The style cuts longer names.
 const MAX_NAME = 16;
 
 // Returns the document's tokens as running text. Finds the beginnings of words by WordPiece's "##" or SentencePiece's
@@ -67,7 +67,7 @@ class HeatMap {
     return parts;
   }
 
-  // Makes a hint to scroll the map sideways. The hint is visible only while the map is wider than its space.
+  // Makes a hint to scroll sideways, shown while the map is wider than its space.
   scrollHint(map) {
     const hint = h("p", { class: "note scroll-hint", hidden: true });
     new ResizeObserver(() => {
@@ -115,7 +115,7 @@ class HeatMap {
     );
   }
 
-  // Returns the texts of the column of best similarities: first the score, then each query token's best similarity.
+  // Returns the column of best similarities, as texts. The score comes first.
   figures() {
     return [scoreText(this.score), ...this.rows.map((row, i) => similarity(row[this.best[i]]))];
   }
@@ -159,7 +159,7 @@ class HeatMap {
     return paragraph;
   }
 
-  // Describes a cell below the map: its tokens and their similarity. If `cell` is null, says how to choose a cell.
+  // Shows a cell's tokens and similarity. If `cell` is null, says how to choose one.
   describe(cell) {
     this.cells.forEach((cells, i) => cells[0].parentElement.classList.toggle("on", cell !== null && cell[0] === i));
     this.columnHeads?.forEach((head, j) => head.classList.toggle("on", cell !== null && cell[1] === j));

@@ -17,7 +17,7 @@ function pngSize(view) {
 
 const SIZE_MARKERS = [0xffc0, 0xffc1, 0xffc2]; // frame headers of baseline, extended and progressive JPEG
 
-// Returns whether a JPEG segment may stand before the frame header: DHT, DAC, DQT, DRI, APP0 to APP15, or COM.
+// Returns whether a JPEG segment of this kind may stand before the frame header.
 function isSkipped(marker) {
   return [0xffc4, 0xffcc, 0xffdb, 0xffdd, 0xfffe].includes(marker) || (marker >= 0xffe0 && marker <= 0xffef);
 }
@@ -36,7 +36,7 @@ function jpegSize(view) {
   return null;
 }
 
-// Resolves to an ImageBitmap, or to null if `url` is not a data: URL of a PNG or JPEG, or the image is too large.
+// Resolves to an ImageBitmap, or null if it is no PNG or JPEG or is too large.
 export async function decodeImage(url) {
   if (typeof url !== "string" || url.length > MAX_LETTERS) return null;
   const parts = DATA_URL.exec(url);
@@ -44,7 +44,7 @@ export async function decodeImage(url) {
   try {
     const bytes = Uint8Array.from(atob(parts[2]), (letter) => letter.charCodeAt(0));
     const view = new DataView(bytes.buffer);
-    // A small file can have very many pixels. So read their number from the header before anything is decoded.
+    // A small file can have very many pixels, so read their number before decoding.
     const size = parts[1] === "png" ? pngSize(view) : jpegSize(view);
     if (size === null || Math.min(...size) < 1 || Math.max(...size) > MAX_SIDE || size[0] * size[1] > MAX_PIXELS) return null;
     return await createImageBitmap(new Blob([bytes], { type: `image/${parts[1]}` }));

@@ -63,7 +63,7 @@ function ages(stats) {
   return result;
 }
 
-// Makes a table with one row per minute, which shows the newest sample of that minute. `times` are ages in seconds.
+// Makes a table with the newest sample of each minute. `times` are ages in seconds.
 function table(list, times) {
   const minutes = [];
   times.forEach((time, idx) => {

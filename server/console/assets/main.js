@@ -50,11 +50,10 @@ async function updateStats() {
     // The figures are of the whole server, which a tenant does not see.
     if (error.status !== 403) throw error;
   }
-  // Ask /readyz, as a load balancer does. A server that is shutting down still answers /v1/stats, but is not ready.
+  // A server that is shutting down still answers /v1/stats, but is not ready.
   const ready = await fetch("/readyz", { cache: "no-store" });
   const lines = (await ready.text()).trim().split("\n");
-  // The first line is the state. Further lines say what a ready server lacks: devices or, at a router, groups and
-  // replicas.
+  // The lines after the first say what a ready server lacks, such as devices or replicas.
   setState(ready.ok ? "good" : "bad", ready.ok ? ["ready", ...lines.slice(1)].join(" · ") : lines.join("\n"));
 }
 

@@ -78,12 +78,12 @@ class PageMap {
     ].filter((part) => part !== null);
   }
 
-  // Returns the button that shows the similarities of token `i` or, if `i` is null, what all tokens add to the score.
+  // Returns the button that shows token `i` or, if `i` is null, all tokens.
   button(name, figure, i) {
     return h("button", { type: "button", onclick: () => this.choose(i) }, `${name} `, h("span", {}, figure));
   }
 
-  // Makes the table of similarities only when a person opens it, because it has thousands of cells.
+  // Makes the table only when a person opens it: it has thousands of cells.
   table() {
     const details = h("details", { class: "more" }, h("summary", {}, "Similarities as a table"));
     details.addEventListener("toggle", () => details.append(h("div", { class: "explanation" }, heatMap(this.explanation))), {
@@ -116,7 +116,7 @@ class PageMap {
     this.moveTo(row * columns + clamp((this.focused % columns) + step[1], columns));
   }
 
-  // Colours the patches by the similarities of token `i` or, if `i` is null, by what each patch adds to the score.
+  // Colours the patches by token `i` or, if `i` is null, by what they add to the score.
   choose(i) {
     this.token = i;
     const levels = i === null ? this.shares : this.patchRows[i].map((value) => levelOf(value, this.scale));

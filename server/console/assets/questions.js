@@ -21,7 +21,7 @@ export async function fetchQuestions() {
   questions = (await get("/console/questions.json")).questions;
 }
 
-// Replaces the recorded questions by those in `text`, which is JSON Lines. Throws an Error that names the wrong line.
+// Replaces the questions by those in `text` (JSON Lines). Errors name the line.
 export function loadQuestions(text) {
   const loaded = [];
   text.split("\n").forEach((line, idx) => {

@@ -1,4 +1,4 @@
-// Shows ranked documents, each with its score and, on request, the heat map that explains the score.
+// Shows ranked documents, their scores and, on request, their heat maps.
 import { integerId, post } from "./api.js";
 import { h } from "./dom.js";
 import { score as scoreText } from "./format.js";
@@ -15,7 +15,7 @@ function firstText(payload, members) {
   return member === undefined ? null : { member, text: payload[member] };
 }
 
-// Returns the short members of a payload, to show below the text. Leaves out its title, text and id, objects and lists.
+// Returns a payload's short members, without its title, text and id.
 function otherFields(payload, taken) {
   const fields = [];
   for (const [name, value] of Object.entries(payload)) {
@@ -102,7 +102,7 @@ class Result {
     }
   }
 
-  // Returns the heat map: drawn over the image if the payload has a valid grid and image, otherwise as a table.
+  // Returns the heat map: over the image if the payload has one, else a table.
   async explained() {
     const page = pageOf(this.entry.document, this.explanation.similarities[0].length);
     const bitmap = page === null ? null : await decodeImage(page.image);

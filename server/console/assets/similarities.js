@@ -1,7 +1,7 @@
 // Functions that the heat maps of texts and of pages share. `rows` are similarities: one row per query token, with one
 // number per document vector.
 
-// Returns the range of the colours, {low, high}: from the median to the largest similarity. Smaller ones get no colour.
+// Returns the range of the colours: from the median to the largest similarity.
 export function scaleOf(rows) {
   const sorted = rows.flat().sort((a, b) => a - b);
   const low = sorted[Math.floor(sorted.length / 2)];
@@ -33,7 +33,7 @@ export function sharesOf(rows, best, num_columns) {
   return sums.map((value) => value / most);
 }
 
-// Returns the given names if there is exactly one for each of `size` tokens. Otherwise returns numbers as names.
+// Returns `given` if it has a name for each of `size` tokens, else numbers.
 export function names(given, size, kind) {
   if (Array.isArray(given) && given.length === size) return given;
   return Array.from({ length: size }, (_, idx) => `${kind}${idx + 1}`);

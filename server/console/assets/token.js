@@ -1,4 +1,4 @@
-// Holds the bearer token of this tab, and asks for one when the server requires it.
+// Holds this tab's bearer token, and asks for one when the server requires it.
 import { byId } from "./dom.js";
 
 const KEY = "maxsimd.token";
@@ -10,12 +10,12 @@ export function token() {
   return sessionStorage.getItem(KEY) ?? "";
 }
 
-// Remembers that the server answered 401 to a call with this token. `value` is "" for a call without a token.
+// Remembers that the server answered 401 to this token ("": to no token).
 export function refuseToken(value) {
   refused = value;
 }
 
-// Returns the reason why the server answers 401: there is no token, or the token is wrong.
+// Returns why the server answers 401: there is no token, or it is wrong.
 export function tokenTrouble() {
   return token() === "" ? "token needed" : "wrong token";
 }

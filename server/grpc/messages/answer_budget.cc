@@ -56,7 +56,7 @@ void AnswerBudget::Account::Add(uint64_t bytes) {
     budget_->bytes_ += bytes;
     while (budget_->max_bytes_ != 0 && budget_->bytes_ > budget_->max_bytes_) {
       Account& largest = budget_->LargestAccount();
-      // When the mutex is released, this call may end and be destroyed at any moment. So take a reference to it first.
+      // When the mutex is released, this call may end. So take a reference first.
       grpc_call* const call = largest.context_->c_call();
       ended.emplace_back(call, largest.bytes_);
       grpc_call_ref(call);

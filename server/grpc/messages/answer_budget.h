@@ -64,7 +64,7 @@ class AnswerBudget {
     std::atomic<uint64_t> ended_bytes_{0};
   };
 
-  // While a stream has more unread bytes than this, it must not read further requests.
+  // A stream with more unread bytes than this must not read requests.
   uint64_t max_stream_bytes() const { return max_bytes_ == 0 ? UINT64_MAX : max_bytes_ / 16; }
 
  private:
