@@ -32,9 +32,9 @@ bool TakeQueueFullMark(absl::Status& status);
 // one with waiting jobs may fill every bound. max_queue_time needs no shares: other clients' jobs lengthen a job's
 // estimated wait only if they would be served before it.
 //
-// `done` runs on one of these threads. For a job that was scored alone: the lane's thread. For jobs that were scored
-// together: an answer thread, or the lane's if no answer thread is idle. For a job that left the queue unscored: the
-// reaper's. Within SubmitOrScore it may also run on the caller's thread. `done` must not block, and must not call
+// `done` runs on one of these threads. For a job that was scored: an answer thread, or the lane's if no answer thread
+// is idle; the lane's also if the job was scored alone and no other job waits. For a job that left the queue unscored:
+// the reaper's. Within SubmitOrScore it may also run on the caller's thread. `done` must not block, and must not call
 // Shutdown or destroy the scheduler.
 //
 // Metrics: counts a rejection (kQueueFull, kQueueTime, kDisplaced, kDeadline, kCancelled, kDevice, kShutdown, kInvalid)

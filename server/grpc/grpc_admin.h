@@ -1,8 +1,7 @@
 // The maxsim.v1.Admin service over gRPC's callback API. Changes of collections run on worker threads: changes of one
 // collection run one after another, changes of different collections in parallel. If the client gives up or its
-// deadline passes, a change ends soon and leaves everything as it was. Each stream of ReadSnapshot also runs on a
-// worker thread, but beside changes of the same collection: while a collection is bootstrapped, the server can still
-// send a snapshot of it.
+// deadline passes, a change ends soon and leaves everything as it was. Streams of ReadSnapshot run on threads of their
+// own and wait for no change: a bootstrap (a change) may read a snapshot of its own server.
 #pragma once
 
 #include <atomic>
