@@ -165,7 +165,7 @@ absl::Duration Dispatcher::BatchDelay(absl::Time now) const {
 }
 
 // Returns the maximum work (token pairs) of a batch. At the recent rate a batch must not run for longer than
-// max_queue_time: jobs that arrive during it would expire before a lane is free.
+// max_queue_time, because jobs that arrive during it could expire before a lane is free.
 uint64_t Dispatcher::MaxBatchWork() const {
   const double rate = throughput_.PerSecond();
   if (options_.max_queue_time <= absl::ZeroDuration() || rate <= 0) return options_.max_batch_work;
@@ -238,8 +238,8 @@ void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Statu
   lane = {};
   throughput_.Add(batch->token_pairs, batch->end);
   running_jobs_ -= static_cast<int64_t>(batch->jobs.size());
-  // UNAVAILABLE results have three causes: a lost device, a stop of the server, or one candidate that is missing for a
-  // job with fail_on_unavailable. The last one needs nothing here.
+  // UNAVAILABLE results have three causes: a lost device, a stop of the server, or a job with fail_on_unavailable, one
+  // of whose candidates is on a device lost before. The last cause needs nothing here.
   if (!health.ok()) {
     FailOnDeviceLoss(health);
   } else if (batch->stopped) {

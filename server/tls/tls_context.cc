@@ -138,8 +138,8 @@ absl::StatusOr<TlsContext> MakeTlsContext(const TlsPem& pem, const TlsFiles& fil
   // moved.
   SSL_CTX_set_mode(context.get(),
                    SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  // Return to the caller after each TLS record. Otherwise one read would go on for as long as a client sends records
-  // without data, such as key updates.
+  // Return to the caller after a TLS record without data, such as a key update. Otherwise one read would go on for as
+  // long as a client sends such records.
   SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_alpn_select_cb(context.get(), SelectProtocol, nullptr);
   if (absl::Status status = UseOwn(pem, files, context.get()); !status.ok()) return status;

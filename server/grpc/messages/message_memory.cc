@@ -175,8 +175,8 @@ class Walk {
         return ReadLength(&length) &&
                Take(field.bytes + (length > kInPlaceChars ? length + kHeapBytes : 0), field.descriptor) && Skip(length);
       case Kind::kScalar:
-        // The field is packed. Each element takes 4 or 8 bytes if its type has a fixed size; otherwise it may take only
-        // one byte.
+        // A packed field: each element takes 4 or 8 bytes if its type has a fixed size, and otherwise at least one
+        // byte.
         if (!field.descriptor->is_packable()) return UnknownField(tag, depth);
         return ReadLength(&length) && Take(PackedBytes(field, length), field.descriptor) && Skip(length);
       case Kind::kUnknown:
