@@ -62,8 +62,8 @@ int64_t IdList::num_bytes(int64_t ordinal) const {
                                  : static_cast<int64_t>(string_id(ordinal).size());
 }
 
-// The ids of a partition agree, or almost agree, in the lowest bits of this hash, which choose their slots
-// (collection/slots.h). The hash set uses the lowest bits, too, so rotate the hash.
+// The lowest bits of the hash choose an id's slot, so all ids of a small partition have similar lowest bits. The hash
+// set also uses the lowest bits, so rotates the slot's bits away.
 size_t IdList::Hash::operator()(int64_t ordinal) const {
   constexpr int kSlotBits = std::countr_zero(static_cast<uint32_t>(kNumSlots));
   if (list->type_ == IdType::kInt64) {

@@ -1,5 +1,5 @@
-// The token count, id and payload size of every document. A builder needs these before it writes the first byte. Takes
-// about 30 bytes per document with int64 ids. Does not hold tokens and payloads.
+// The token count, id and payload size of every document, which a build needs before it writes the first byte. Takes
+// about 30 bytes per document with int64 ids.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class IdList {
   int64_t size() const;
 
   // Appends an id, which must be of the list's type. Returns INVALID_ARGUMENT if the id is empty, longer than
-  // kMaxIdBytes or not UTF-8, and ALREADY_EXISTS with the existing ordinal for a duplicate. A refused id is not
-  // appended.
+  // kMaxIdBytes or not UTF-8. Returns ALREADY_EXISTS, with the number of the first one, for a duplicate. A refused id
+  // is not appended.
   absl::Status Add(std::string_view id);
   absl::Status Add(int64_t id);
 
@@ -64,8 +64,8 @@ struct Catalog {
   std::vector<int32_t> lengths;  // tokens of each document, 1 .. kMaxDocumentTokens
   IdList ids;
   std::vector<int32_t> payload_sizes;  // empty when no document has a payload
-  // Positions in the whole collection (positions.h), strictly ascending. Empty for a whole collection: a document's
-  // position is its number.
+  // The documents' positions in the whole collection (positions.h), strictly ascending. Empty for a whole collection,
+  // in which a document's position is its number.
   std::vector<int64_t> positions;
 
   int64_t num_documents() const { return static_cast<int64_t>(lengths.size()); }

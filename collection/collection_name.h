@@ -11,12 +11,11 @@ namespace maxsim::collection {
 
 inline constexpr size_t kMaxCollectionNameBytes = 128;
 
-// Returns whether `name` consists of 1 to 128 of the characters A-Z a-z 0-9 . _ - and not only of dots. So every name
-// can be the name of a folder.
+// Returns whether `name` has 1 to 128 characters of A-Z a-z 0-9 . _ - and is not only dots. Such a name can also be the
+// name of a folder.
 bool IsCollectionName(std::string_view name);
 
-// Returns the reason why a name is not allowed, or "". A caller can put the field's name before it to make an error
-// message.
+// Returns the reason why a name is not allowed, without a prefix, or "" if it is allowed.
 std::string CollectionNameProblem(std::string_view name);
 
 // Returns INVALID_ARGUMENT, with a message that begins with "name: ", if the name is not allowed.

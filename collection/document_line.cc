@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kIdKey = "id";
 
-// Checks the line and takes the id from it. `id_member` is set to the position of the id among the top-level members.
+// Checks the line and stores its id in `line`. id_member() is the index of "id" among the top-level members.
 class LineEvents : public JsonEvents {
  public:
   explicit LineEvents(DocumentLine* line) : JsonEvents(kMaxPayloadDepth), line_(line) {}
@@ -71,7 +71,7 @@ class LineEvents : public JsonEvents {
   size_t id_member_ = kNone;
 };
 
-// Accepts any JSON object or, if `unique_keys` is set, only an object that has no key twice at the top level.
+// Accepts any JSON object or, with `unique_keys`, any object without repeated top-level keys.
 class ObjectEvents : public JsonEvents {
  public:
   explicit ObjectEvents(bool unique_keys) : JsonEvents(kMaxPayloadDepth), unique_keys_(unique_keys) {}
@@ -138,8 +138,7 @@ std::string CompactObject(std::string_view json, const std::vector<size_t>& omit
     if (c == ' ' || c == '\t' || c == '\n' || c == '\r') continue;
     if (c == '}' || c == ']') --depth;
     if (depth == 0) {
-      // The outermost braces belong to no member. A comma was written after each member that is kept, so remove the
-      // last comma.
+      // The end of the object: removes the comma that follows the last kept member.
       if (c == '}' && compact.back() == ',') compact.pop_back();
       compact += c;
     } else if (kept) {

@@ -1,5 +1,5 @@
-// The identity of the encoder that made token vectors. A manifest may have one, and an encoder that the server calls
-// has one. The server scores a text only against vectors of the same encoder.
+// Identifies the encoder (model) that makes token vectors. A collection's manifest may store the identity of its
+// encoder. The server then refuses to score texts that another encoder would encode.
 #pragma once
 
 #include <cstdint>
@@ -30,20 +30,18 @@ inline constexpr size_t kMaxEncoderTextBytes = 1024;
 // The largest query_length or document_length.
 inline constexpr int64_t kMaxEncoderLength = 65536;
 
-// Checks that texts are UTF-8 and not too long, and that numbers are in range. INVALID_ARGUMENT names the member, its
-// value and the limit.
+// Checks that texts are UTF-8 and not too long, and that numbers are in range. INVALID_ARGUMENT names the bad member.
 absl::Status CheckEncoderIdentity(const EncoderIdentity& identity);
 
-// Parses a JSON object whose members have the names above. `model` and `dim` are required, and unknown members are
+// Parses a JSON object with the members of EncoderIdentity. "model" and "dim" are required, and unknown members are
 // errors. The message of INVALID_ARGUMENT begins with `origin`.
 absl::Status ParseEncoderIdentity(std::string_view json, std::string_view origin, EncoderIdentity* identity);
 
 // Returns "model (fingerprint ...)", printable and bounded, for messages.
 std::string DescribeEncoder(const EncoderIdentity& identity);
 
-// Returns FAILED_PRECONDITION, with both names, if the two cannot be the same encoder. Equal fingerprints mean the same
-// encoder. If one has no fingerprint, compares model, dimension, prefixes and query expansion, as far as both are
-// known.
+// Returns FAILED_PRECONDITION, with both names, if the two are different encoders. If both have a fingerprint, compares
+// only these. Otherwise compares model, dimension, prefixes and query expansion, each if it is known for both.
 absl::Status CheckSameEncoder(const EncoderIdentity& of_collection, const EncoderIdentity& of_server);
 
 }  // namespace maxsim::collection

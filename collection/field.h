@@ -1,4 +1,4 @@
-// Declares the fields of a collection: values in the documents' payloads that requests can filter by.
+// The fields of a collection: values in the documents' payloads that requests can filter by.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ enum class FieldKind : uint8_t {
 std::string_view Name(FieldKind kind);  // "keyword", "keywords", ...
 std::optional<FieldKind> FieldKindFromName(std::string_view name);
 
-// Names must be short, because filters and error messages quote them. The other limits bound the cost of one document.
+// Limits of fields. Names are short, because error messages quote them; the other limits bound the cost of a document.
 inline constexpr size_t kMaxFields = 64;
 inline constexpr size_t kMaxFieldNameBytes = 64;
 inline constexpr size_t kMaxFieldPathBytes = 256;
@@ -53,12 +53,12 @@ const Field* FindField(const std::vector<Field>& fields, std::string_view name);
 // Splits a path at its dots.
 std::vector<std::string_view> SplitFieldPath(std::string_view path);
 
-// Checks that the fields may be declared together: each name is well formed and appears once, and no path leads into
-// the value of another field. INVALID_ARGUMENT names the field, the value and the limit.
+// Checks that the fields may be declared together: names and paths are well formed, no name repeats, and no path leads
+// into the value of another field. INVALID_ARGUMENT names the field, the value and the limit.
 absl::Status CheckFields(const std::vector<Field>& fields);
 
-// Parses "NAME:KIND=PATH,NAME:KIND,...". Without "=PATH" the path is the name. "" means no fields. Also calls
-// CheckFields.
+// Parses "NAME:KIND=PATH,NAME:KIND,...". Without "=PATH", the path is the name. "" gives an empty list. Returns
+// INVALID_ARGUMENT for malformed text and for fields that CheckFields refuses.
 absl::StatusOr<std::vector<Field>> ParseFields(std::string_view text);
 
 // Returns the text that ParseFields takes.

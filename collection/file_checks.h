@@ -1,4 +1,4 @@
-// Checks sizes and checksums of files that a manifest names: shards and the files beside them.
+// Checks the sizes and checksums of the files that a manifest names: shards, and their code and field files.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,17 @@ absl::Status DataLoss(std::string_view path, std::string_view message);
 // Returns the message of an error.
 std::string_view MessageOf(const absl::Status& status);
 
-// Turns the error of reading an open file into DATA_LOSS. If it were UNAVAILABLE, a caller that scores from the file
-// would treat a device as lost.
+// Turns the error of reading an open file into DATA_LOSS. The original code may be UNAVAILABLE, which means a lost
+// device to code that scores documents.
 absl::Status AsDataLoss(const absl::Status& status);
 
 // Returns DATA_LOSS, naming the file, unless it has the size that the manifest gives.
 absl::Status CheckFileSize(const InputFile& file, int64_t num_bytes);
 
-// Computes the checksum of bytes in memory. Returns the status of `stop` (may be null) if it is stopped.
+// Computes the checksum of bytes in memory. `stop` may be null; once it is stopped, returns its status.
 absl::StatusOr<std::string> HashBytes(std::string_view bytes, const StopSignal* stop);
 
-// Computes the checksum of a file. Reads the file instead of mapping it, so that a disk error is returned with its
-// reason.
+// Computes the checksum of a file. Reads instead of mapping it, so that a disk error is returned as a status.
 absl::StatusOr<std::string> HashFile(const InputFile& file, const StopSignal* stop);
 
 // Returns DATA_LOSS, naming the file, unless its checksum `found` equals the `expected` one of the manifest.

@@ -33,7 +33,7 @@ class ArrayTokens : public TokenSource {
   std::vector<char> block_;
 };
 
-// Reads payloads from a payload_bytes array, in which they follow one another. `sizes` has the size of each.
+// Reads payloads from the array payload_bytes, which holds them back to back. `sizes` has each payload's bytes.
 class ArrayPayloads : public PayloadSource {
  public:
   ArrayPayloads(ArrayInput array, std::vector<int32_t> sizes) : array_(std::move(array)), sizes_(std::move(sizes)) {}
@@ -72,7 +72,7 @@ absl::StatusOr<ArrayInput> OpenTokens(absl::StatusOr<ArrayInput> array) {
   return array;
 }
 
-// Reads the token counts of documents, one per entry. Their sum must be `num_tokens`.
+// Reads the token count of each document. Their sum must be `num_tokens`.
 absl::StatusOr<std::vector<int32_t>> ReadLengthArray(ArrayInput& array, int64_t num_tokens) {
   std::vector<int32_t> lengths;
   int64_t sum = 0;
@@ -96,8 +96,8 @@ absl::StatusOr<std::vector<int32_t>> ReadLengthArray(ArrayInput& array, int64_t 
   return lengths;
 }
 
-// Reads entries that start at 0, end at `total`, and grow by `low` .. `high` at each step. Returns the steps, at most
-// `max_steps` of them.
+// Reads offsets. The first must be 0 and the last `total`; each must exceed the previous one by `low` .. `high`.
+// Returns these differences. Fails if there are more than `max_steps`.
 absl::StatusOr<std::vector<int32_t>> ReadOffsetArray(ArrayInput& array, int64_t max_steps, int64_t low, int64_t high,
                                                      int64_t total) {
   std::vector<int32_t> lengths;
@@ -131,7 +131,7 @@ absl::StatusOr<std::vector<int32_t>> ReadSizes(ArrayInput& array, int64_t num_do
   return ReadOffsetArray(array, num_documents, low, high, total);
 }
 
-// Reads documents from the arrays of an archive. If there is no archive, reads them from .npy files.
+// Reads documents from the arrays of an archive or, if `archive` is null, from .npy files.
 class ArrayDocuments : public DocumentInput {
  public:
   ArrayDocuments(std::string path, std::unique_ptr<ArrayArchive> archive)
@@ -259,8 +259,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> ArrayDocuments::MakeTokens() {
   const bool has_scales = archive_ == nullptr ? !scales_.empty() : Has(kScales);
   const std::string rotation = archive_ == nullptr ? "" : archive_->FindMetadata(kRotationKey).value_or("");
   if (!IsQuantized(tokens_.type)) {
-    // Refuses float values that have scales or a rotation: such values are not yet the token vectors, and this code
-    // cannot convert them.
+    // Refuses floating-point tokens with scales or a rotation: only quantised tokens can be converted back.
     if (has_scales || !rotation.empty()) {
       return Invalid(tokens_.origin, ": ", Name(tokens_.type), " values with ", has_scales ? "scales" : "a rotation",
                      "; only i8 and f8_e4m3 ones can have them");

@@ -156,7 +156,7 @@ absl::Status Build::DealOut() {
     sets_.sets.front().documents = {.size = num_documents};
     return absl::OkStatus();
   }
-  // Sorts the documents by the set that has their slots. Documents of one set keep their order.
+  // Groups the documents by the set (output folder) that has their slots. Documents of one set keep their order.
   std::vector<int64_t> ends(targets_.size());
   for (int64_t document = 0; document < num_documents; ++document) {
     const int32_t slot = catalog_.slot(document);
@@ -274,7 +274,7 @@ void Build::Complete() {
   for (const std::unique_ptr<TargetFolder>& target : targets_) target->Complete(manifest);
 }
 
-// Reads the values from the stored payloads, so that a build, a merge and a verification get the same values.
+// Reads the values of fields from the payloads in the finished shards, as compaction and verification do.
 absl::Status Build::WriteFields() {
   if (options_.fields.empty()) return absl::OkStatus();
   for (const std::unique_ptr<TargetFolder>& target : targets_) {
@@ -284,7 +284,7 @@ absl::Status Build::WriteFields() {
   return absl::OkStatus();
 }
 
-// Codes are computed from the stored values, so that their bounds hold for the scores of these values.
+// Computes the codes from the stored (rounded) vectors, so that the codes' score bounds hold for these vectors.
 absl::Status Build::EncodeAll() {
   if (options_.codes.planes == 0) return absl::OkStatus();
   std::vector<StoredShards> collections;
@@ -337,8 +337,8 @@ absl::StatusOr<std::vector<Manifest>> Build::Run() {
   Report(observer_, progress_, BuildProgress::Stage::kPublished).IgnoreError();
   std::vector<Manifest> manifests;
   for (const TargetFolder* const target : target_pointers_) {
-    // If the folder was not synced, a power failure may undo the rename of the manifest but not the removal of files.
-    // The previous generation would then lack its files.
+    // If the folder could not be synced to disk, keeps the old files: a power failure may bring back the old manifest,
+    // which needs them.
     if (progress_.synchronised.ok()) target->RemoveOld();
     manifests.push_back(target->manifest());
   }

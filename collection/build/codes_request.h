@@ -1,4 +1,4 @@
-// Describes the codes (kernels/codes/codes.h) that a build or an encoding should make.
+// Describes the codes (short approximations of token vectors; kernels/codes/codes.h) that a build should make.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace maxsim::collection {
 struct CodesRequest {
   int planes = 0;              // 1, 2 or 4; 0: no codes
   uint64_t rotation_seed = 0;  // up to kMaxRotationSeed; ignored for i8 vectors, whose codes have the vectors' rotation
-  // Whether each token has a factor: its length relative to the longest token of its document. nullopt: only if the
-  // norms of tokens differ (NeedFactors).
+  // Whether to store a factor per token: its norm relative to the longest token of its document. With nullopt, stores
+  // factors only if the tokens' norms differ (NeedFactors).
   std::optional<bool> factors = {};
 
   // Returns a request for the codes that a collection has.

@@ -81,7 +81,7 @@ class ShardTokens : public TokenSource {
       const DocumentsView& documents = walk_.shard()->documents();
       const int64_t count = std::min(num_rows - done, documents.num_tokens() - row_);
       Copy(documents, count, block_.data() + static_cast<size_t>(done * dim()) * SizeOf(type()));
-      // Check fails if the mapped file was changed or could not be read. So only rows that were hashed are passed on.
+      // Check() fails if the mapped shard file changed or could not be read after its checksum was verified.
       if (absl::Status status = walk_.shard()->Check(); !status.ok()) return status;
       row_ += count;
       done += count;
@@ -123,7 +123,7 @@ class ShardTokens : public TokenSource {
 
 class ShardPayloads : public PayloadSource {
  public:
-  // The checksums need not be verified here, because the tokens are read before the payloads and are hashed.
+  // Does not verify checksums: the tokens of the same files are read first, and that verifies them.
   ShardPayloads(std::string folder, std::shared_ptr<const Manifest> manifest)
       : walk_(std::move(folder), std::move(manifest), /*check_checksums=*/false) {}
 

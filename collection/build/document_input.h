@@ -23,14 +23,14 @@ namespace maxsim::collection {
 // Collects the ids of the inputs, in their order, and converts them to one type.
 class IdCollector {
  public:
-  // `asked` is the type of the ids; ids of the other type are converted if nothing is lost. Without it, the first id
-  // decides about the type, and ids of the other type are refused. `observer` (may be null) is called with
-  // Stage::kReading, and with `num_documents` as the total.
+  // If `asked` is set, converts ids of the other type to it, and refuses an id that would change. Without `asked`, the
+  // first id sets the type, and ids of the other type are refused. `observer` may be null; it is called now and then
+  // with Stage::kReading and with `num_documents` as the total.
   IdCollector(std::optional<IdType> asked, int64_t num_documents, BuildObserver observer)
       : asked_(asked), num_documents_(num_documents), observer_(std::move(observer)) {}
 
-  // Adds an id. Returns INVALID_ARGUMENT if the id cannot be converted, or if IdList refuses it, for example as a
-  // duplicate. Returns the observer's error.
+  // Adds an id. Returns INVALID_ARGUMENT if the id cannot be converted, is a duplicate, or is otherwise refused by
+  // IdList. Returns the observer's error, if any.
   absl::Status Add(int64_t id);
   absl::Status Add(std::string_view id);
 
@@ -47,11 +47,11 @@ class IdCollector {
   std::unique_ptr<Catalog> catalog_;
 };
 
-// Adds the place in the input to the error of a refused id. Does not change other errors, such as the observer's.
+// Prefixes an INVALID_ARGUMENT error with `place`, where in the input the id is. Returns any other status unchanged.
 absl::Status AtPlace(std::string_view place, const absl::Status& added);
 
-// Call AddIds, ReadPayloadSizes, MakePayloads and MakeTokens in this order, each at most once. Do not call lengths()
-// after MakeTokens.
+// The documents of one input. Call AddIds, ReadPayloadSizes, MakePayloads and MakeTokens in this order, each at most
+// once. Do not call lengths() after MakeTokens.
 class DocumentInput {
  public:
   virtual ~DocumentInput() = default;
@@ -60,35 +60,36 @@ class DocumentInput {
   virtual const std::string& path() const = 0;
   virtual int64_t dim() const = 0;
 
-  // Returns the number of tokens of each document. It was checked that each is 1 .. kMaxDocumentTokens, and that their
-  // sum is the number of vectors.
+  // Returns the number of tokens of each document, already checked: each is 1 .. kMaxDocumentTokens, and their sum is
+  // the number of vectors.
   virtual const std::vector<int32_t>& lengths() const = 0;
 
   virtual bool HasIds() const = 0;
   // Adds an id for each document. Call it only if HasIds().
   virtual absl::Status AddIds(IdCollector& ids) = 0;
 
-  // Returns the size of each document's payload, 0 for none; empty if no document has one.
+  // Returns each document's payload size in bytes, 0 if it has no payload. Returns an empty list if none has one.
   virtual absl::StatusOr<std::vector<int32_t>> ReadPayloadSizes() = 0;
 
   // Returns the token vectors, of type f16, bf16, f32 or f64.
   virtual absl::StatusOr<std::unique_ptr<TokenSource>> MakeTokens() = 0;
-  // Returns the payloads. Call it only if ReadPayloadSizes returned some.
+  // Returns the payloads. Must not be called if ReadPayloadSizes returned an empty list.
   virtual std::unique_ptr<PayloadSource> MakePayloads() = 0;
 
-  // Return the storage type and the encoder in a collection's manifest; nullopt if it has none, and for other inputs.
+  // Return the storage type and the encoder from the manifest if the input is a collection; otherwise nullopt.
   virtual std::optional<ScalarType> storage() const { return std::nullopt; }
   virtual std::optional<EncoderIdentity> encoder() const { return std::nullopt; }
-  // Returns the positions of a partition's documents (positions.h); empty for other inputs. Call it only once.
+  // If the input is a partition, returns its documents' positions (positions.h), otherwise an empty list. Call it once.
   virtual std::vector<int64_t> TakePositions() { return {}; }
 };
 
-// These open the three kinds of inputs. Errors name the file and the place in it.
+// Open an archive, a pair of .npy files, or a collection. Errors name the file and the place in it.
 absl::StatusOr<std::unique_ptr<DocumentInput>> OpenArchiveInput(const std::string& path);
 absl::StatusOr<std::unique_ptr<DocumentInput>> OpenNpyInput(const std::string& tokens, const std::string& lengths,
                                                             const std::string& scales);
-// Verifies the collection's checksums while its token vectors are read. Rotates i8 vectors back. Opens the files one
-// after another. Returns FAILED_PRECONDITION for a live collection whose log has writes that the shards lack.
+// Opens the collection's shards one after another, and verifies their checksums while the token vectors are read.
+// Rotates i8 vectors back. Returns FAILED_PRECONDITION if the log of a live collection has writes that are not in the
+// shards.
 absl::StatusOr<std::unique_ptr<DocumentInput>> OpenCollectionInput(const std::string& folder, Manifest manifest);
 
 }  // namespace maxsim::collection

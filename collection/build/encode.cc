@@ -64,15 +64,15 @@ absl::Status Encoding::Open() {
   }
   if (!log.ok()) return log.status();
   log_ = *std::move(log);
-  // The log stores the tombstones per generation. The next generation has the same shards, so it needs the same
-  // tombstones.
+  // The log stores the tombstones (marks of deleted documents) per generation. The next generation has the same shards,
+  // so it needs a copy of them.
   absl::StatusOr<Tombstones> tombstones = log_->TombstonesOf(before_);
   if (!tombstones.ok()) return tombstones.status();
   tombstones_ = *std::move(tombstones);
   return absl::OkStatus();
 }
 
-// Returns whether no encoding is needed, because no codes are requested or the collection already has them.
+// Returns whether no shard must be encoded: no codes are requested, or the collection already has them.
 bool Encoding::HasCodesAlready() const {
   const CodesRequest& asked = options_.codes;
   if (asked.planes == 0) return true;
@@ -125,8 +125,8 @@ absl::Status Encoding::Publish() {
   if (!status.ok()) return status;
   progress_.synchronised = result_.synchronised;
   Report(observer_, progress_, BuildProgress::Stage::kPublished).IgnoreError();
-  // If the folder was not synced, a power failure may undo the rename of the manifest but not the removal of files.
-  // The previous generation would then lack its files.
+  // If the folder could not be synced to disk, keeps the old files: a power failure may bring back the old manifest,
+  // which needs them.
   if (result_.synchronised.ok()) RemoveOldGenerations(options_.folder, next_, before_);
   return absl::OkStatus();
 }

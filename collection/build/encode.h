@@ -26,15 +26,14 @@ struct EncodeResult {
   absl::Status synchronised = absl::OkStatus();
 };
 
-// Publishes a generation with the same shards, whose files do not change, and with the requested codes. If the
-// collection already has codes of the same rotation and with at least as many planes, keeps their files, and only drops
-// the files of extra planes from the manifest. Otherwise reads every shard once for its checksum, and encodes the
-// shards one after another. A live collection stays live; its log must not be open in a server. If this fails before
-// the manifest is renamed, nothing has changed, and the new files are removed. If the process dies, the next build or
-// encoding removes them. The contents of the files only depend on the stored vectors and the format. Takes memory for a
-// batch of tokens (ShardEncoder). `observer` sees Stage::kEncoding and later stages, with the documents and the bytes
-// of codes. Errors are NOT_FOUND, DATA_LOSS, RESOURCE_EXHAUSTED, FAILED_PRECONDITION (another build runs, or a server
-// has loaded the live collection), INVALID_ARGUMENT, and those of the observer.
+// Publishes a new generation with the same shard files and the requested codes. If the collection already has codes of
+// the same rotation and with at least as many planes, keeps the files of these codes, and only drops extra planes from
+// the manifest. Otherwise verifies the checksum of every shard and encodes the shards one after another. A live
+// collection stays live, but no server may have its log open.
+// If this fails before the manifest is renamed, the collection is unchanged, and the new files are removed. If the
+// process dies, the next build or encoding removes them. `observer` sees Stage::kEncoding and later stages. Errors are
+// NOT_FOUND, DATA_LOSS, RESOURCE_EXHAUSTED, FAILED_PRECONDITION (another build runs, or a server has loaded the live
+// collection), INVALID_ARGUMENT, and those of the observer.
 absl::StatusOr<EncodeResult> EncodeCollection(const EncodeOptions& options, const BuildObserver& observer = nullptr);
 
 }  // namespace maxsim::collection

@@ -1,4 +1,4 @@
-// Writes the files of fields beside complete shards.
+// Writes the field files of complete shards.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,13 @@
 
 namespace maxsim::collection {
 
-// Estimates the most bytes that the field file of a shard takes, for the check of free disk space.
+// Estimates the most bytes that a shard's field file can take. Used to check the free disk space.
 int64_t EstimateFieldBytes(const std::vector<Field>& fields, const ShardPlan& plan);
 
-// Reads the fields that the manifest declares from a shard's payloads, and writes the field file of `generation` and
-// number `index`. The shard is in `folder` under the entry's name. Adds the file to `files` before it appears in the
-// folder. Returns the entry of the complete file. Takes memory for the shard's payloads and the file. If a value does
-// not fit its field, returns INVALID_ARGUMENT with document, id, field and value. Other errors are those of Shard::Open
-// and of writing.
+// Reads the fields that the manifest declares from the payloads of the shard `folder`/entry.file, and writes them into
+// the file FieldFileName(generation, index). Adds this file to `files` before it exists. Returns its entry. Takes
+// memory for the shard's payloads and the new file. If a value does not fit its field, returns INVALID_ARGUMENT with
+// document, id, field and value. Other errors are those of Shard::Open and of writing.
 absl::StatusOr<FileEntry> WriteFieldFile(const std::string& folder, const Manifest& manifest, const ShardEntry& entry,
                                          int64_t generation, int64_t index, UnpublishedFiles& files);
 

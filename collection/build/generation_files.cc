@@ -21,8 +21,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Returns the generation in a file name. Returns nullopt unless ShardFileName, FieldFileName or CodeFileName made the
-// name.
+// Returns the generation in the name of a shard, field or code file; nullopt for any other name.
 std::optional<int64_t> GenerationOf(const std::string& name) {
   long long generation = 0;
   long long index = 0;
@@ -39,8 +38,7 @@ std::optional<int64_t> GenerationOf(const std::string& name) {
   return std::nullopt;
 }
 
-// Removes those files of the folder for whose names `pick` returns true. Ignores files that cannot be removed, because
-// the next build tries again.
+// Removes the files for whose names `pick` returns true. Ignores errors, because the next build tries again.
 template <typename Pick>
 void RemoveFiles(const std::string& folder, const Pick& pick) {
   const absl::StatusOr<std::vector<std::string>> names = ListFiles(folder);

@@ -1,4 +1,4 @@
-// Decides which files of old generations are removed, and when. The caller holds the folder's lock.
+// Removes files of old and unpublished generations. The caller must hold the folder's lock.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace maxsim::collection {
 
-// Removes files that were never published: temporaries, and shards of generations newer than `published`. Ignores files
-// that cannot be removed, because the next build tries again.
+// Removes temporary files, and the shard, field and code files of generations newer than `published`. Ignores errors,
+// because the next build tries again.
 void RemoveLeftovers(const std::string& folder, const Manifest& published);
 
-// Removes the shards of old generations, except those that `published` or `before` names. (After a compaction, these
-// may name old shards.) `before` is the previous generation, which a reader may be about to open.
+// Removes the shard, field and code files of old generations, but keeps each file that `published` or `before` names.
+// `before` is the previous generation, which a reader may be about to open.
 void RemoveOldGenerations(const std::string& folder, const Manifest& published, const Manifest& before);
 
 // Returns RESOURCE_EXHAUSTED if the folder's file system has less than `needed` bytes free.
 absl::Status CheckSpace(const std::string& folder, int64_t needed);
 
-// The files of a generation that is not published yet. The destructor removes them, unless Keep was called.
+// Lists the files of a generation that is not published yet. The destructor deletes them, unless Keep was called.
 class UnpublishedFiles {
  public:
   explicit UnpublishedFiles(std::string folder) : folder_(std::move(folder)) {}
@@ -37,7 +37,7 @@ class UnpublishedFiles {
   std::vector<std::string> files_;
 };
 
-// Publishes a generation whose shards are complete, and keeps its files. `synchronised` is that of PublishManifest.
+// Publishes a generation whose files are complete, and calls files.Keep(). For `synchronised` see PublishManifest.
 absl::Status PublishGeneration(const Manifest& manifest, const std::string& folder, UnpublishedFiles& files,
                                absl::Status* synchronised);
 

@@ -29,7 +29,7 @@ absl::Status IdCollector::Add(std::string_view id) {
 
 absl::Status IdCollector::Report(const absl::Status& added) const {
   constexpr int64_t kReportInterval = 4096;
-  // In an import a duplicate id is an error in the input, so this is INVALID_ARGUMENT, not ALREADY_EXISTS.
+  // A duplicate id is an error in the imported file, so turns ALREADY_EXISTS into INVALID_ARGUMENT.
   if (absl::IsAlreadyExists(added)) return Invalid(added.message(), " (counted from 0)");
   const int64_t count = catalog_->ids.size();
   if (!added.ok() || observer_ == nullptr || count % kReportInterval != 1) return added;

@@ -26,12 +26,12 @@ struct BuildProgress {
   int64_t shards_done = 0;
   int64_t shards_total = 0;
   QuantizationLoss loss = {};  // i8 only; set once all shards are written
-  // With kPublished: the reason if the folder could not be synchronised. The generation is published, but a power
+  // With kPublished: an error if the folder could not be synced to disk. The generation is published, but a power
   // failure may bring back the previous one.
   absl::Status synchronised = absl::OkStatus();
 };
 
-// The observer is called every few MiB. An error that it returns ends the build.
+// Called every few MiB. An error that the observer returns ends the build.
 using BuildObserver = std::function<absl::Status(const BuildProgress&)>;
 
 // Sets the stage and calls the observer, which may be null. Returns what the observer returns.

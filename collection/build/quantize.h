@@ -24,12 +24,10 @@ struct QuantizeOptions {
   std::optional<int> codes = {};  // planes of the target's codes; 0 for none, nullopt for as many as the source has
 };
 
-// Streams the source's documents, ids and payloads into a collection of the same generation in `target`, and publishes
-// it as BuildCollection does. If `target` has a collection, its generation must be older. A partition becomes a
-// partition with the same slots and positions. Holds in memory the catalog of a build, a batch of token vectors, and up
-// to two of the source's shards without their tokens. Verifies the source's checksums. Errors are those of
-// BuildCollection, NOT_FOUND and DATA_LOSS for the source, and FAILED_PRECONDITION if the source is already i8 or is
-// the target.
+// Builds and publishes an i8 collection in `target` with the source's documents, ids, payloads and generation number.
+// If `target` already has a collection, its generation must be older. A partition becomes a partition with the same
+// slots and positions. Verifies the source's checksums. Errors are those of BuildCollection, NOT_FOUND and DATA_LOSS
+// for the source, and FAILED_PRECONDITION if the source is already i8 or is the target.
 absl::StatusOr<Manifest> QuantizeCollection(const QuantizeOptions& options, const BuildObserver& observer = nullptr);
 
 }  // namespace maxsim::collection

@@ -20,12 +20,11 @@
 namespace maxsim::collection {
 namespace {
 
-// Bytes of originals that are encoded before their codes are written. This is enough to keep the threads busy, and
-// little compared with the machine's memory.
+// Bytes of token vectors that are encoded before their codes are written: enough to keep all threads busy, and little
+// compared with a machine's memory.
 constexpr int64_t kBatchRowBytes = int64_t{64} << 20;
 
-// The number of documents that a thread takes at a time. It takes several, because encoding a range of documents
-// begins with a few allocations.
+// Number of documents that a thread claims at a time.
 constexpr int64_t kDocumentsAtATime = 16;
 
 // Returns a view of the documents begin .. end - 1, and stores their offsets in `offsets`.

@@ -1,4 +1,4 @@
-// Makes the codes of stored documents, and the files that hold them beside a shard.
+// Computes the codes of a shard's documents and writes them into files beside the shard.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@
 
 namespace maxsim::collection {
 
-// Returns the bytes that the codes of a shard take in files.
+// Returns the total size in bytes of a shard's code files.
 int64_t CodesBytes(const Manifest& manifest, const ShardEntry& entry);
 
-// Returns whether tokens need factors because their norms differ (NormSpread). The result depends on the documents and
-// their order, but not on their division into shards. Reads a sample of up to kSampledDocuments documents, spread
-// evenly over all collections. The shards need not be published.
+// Returns whether the codes need a factor per token, because the tokens' norms differ (NormSpread). Reads up to
+// kSampledDocuments documents, spread evenly over all collections. The result does not depend on how documents are
+// divided into shards. The shards need not be published.
 inline constexpr int64_t kSampledDocuments = 1000;
 struct StoredShards {
   std::string folder;
@@ -46,11 +46,11 @@ class ShardEncoder {
   // more. The files do not depend on the number of threads.
   explicit ShardEncoder(int num_threads, OnProgress on_progress = nullptr);
 
-  // Writes the codes of a shard, in the format manifest.codes, and returns the entries of their files. The shard's file
-  // is in `folder` under the entry's name. The new files' names have `generation` and `index`; they are complete when
-  // this returns. Adds each file to `files` before it appears. Takes memory for the codes of a batch of tokens, and
-  // about 30 bytes per document. With `check_checksum`, first reads the whole shard for its checksum. Returns DATA_LOSS
-  // if the shard does not match the entry, or has a value that no token may have (with document, token and column).
+  // Encodes the shard `folder`/entry.file in the format manifest.codes, and writes complete files named
+  // CodeFileName(generation, index, 0), 1 and 2. Returns their entries. Adds each file to `files` before it exists.
+  // Takes memory for the codes of a batch of tokens, and about 30 bytes per document. With `check_checksum`, first
+  // verifies the whole shard's checksum. Returns DATA_LOSS if the shard does not match the entry, or has a value that
+  // no token may have.
   absl::StatusOr<std::vector<CodeFileEntry>> Encode(const std::string& folder, const Manifest& manifest,
                                                     const ShardEntry& entry, int64_t generation, int64_t index,
                                                     bool check_checksum, UnpublishedFiles& files);

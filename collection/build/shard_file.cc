@@ -88,7 +88,7 @@ absl::Status ShardFile::WriteStringIds() {
   return status;
 }
 
-// Writes the sections between the rows and the remaining payloads, in the order of FormatShardHeader.
+// Writes the sections between the token rows and the payloads, in the order of FormatShardHeader.
 absl::Status ShardFile::WriteMiddle() {
   if (std::exchange(has_middle_, true)) return absl::OkStatus();
   const bool has_string_ids = layout_.id_type == IdType::kString;
@@ -103,7 +103,7 @@ absl::Status ShardFile::WriteMiddle() {
     status = WriteOffsets([&](int64_t document) { return catalog_.ids.num_bytes(document); });
   }
   if (status.ok() && layout_.has_payloads) {
-    // The manifest may say that there are payloads although no document of the catalog has one (BuildOptions).
+    // The manifest may declare payloads although no document has one (BuildOptions::has_payloads).
     status = WriteOffsets([&](int64_t document) {
       return catalog_.has_payloads() ? int64_t{catalog_.payload_sizes[static_cast<size_t>(document)]} : 0;
     });

@@ -1,4 +1,4 @@
-// Writes one shard file, whose documents come one after another.
+// Writes one shard file, document by document.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace maxsim::collection {
 
-// Writes a shard's file: the rows first, then the other sections, payloads last. A payload may be added before the rows
-// are complete: it is written at its final place, and later read back once for the checksum. So a shard only takes
-// memory for its buffers and four bytes per document, no matter how long it is open. For one thread.
+// Writes a shard's file: the rows (token vectors) first, then the other sections, payloads last. A payload may be added
+// before all rows are: it is written at its final place, and later read back once for the checksum. Takes memory for
+// the buffers and four bytes per document. For one thread.
 class ShardFile {
  public:
-  // Begins the file `folder`/`name`. `plan` must be a plan for `documents`. The catalog and the numbers in `documents`
-  // must outlive the object. Holds a buffer of `buffer_bytes`, and a second one once a payload is added before the rows
-  // are complete.
+  // Begins the file `folder`/`name`. `plan` must come from PlanShards for `documents`. The catalog and the numbers in
+  // `documents` must outlive the object. Allocates a buffer of `buffer_bytes`, and a second one if a payload is added
+  // before all rows are.
   static absl::StatusOr<std::unique_ptr<ShardFile>> Create(const std::string& folder, const std::string& name,
                                                            const ShardPlan& plan, const ShardLayout& layout,
                                                            const Catalog& catalog, const DocumentList& documents,
@@ -38,11 +38,10 @@ class ShardFile {
   // catalog's.
   absl::Status AddPayload(std::string_view payload);
 
-  // Returns the bytes written so far. Payloads that were added before the file reached
-  // their place do not count.
+  // Returns the bytes written so far, without payloads that were added before all rows were.
   int64_t num_bytes() const { return file_->num_bytes(); }
 
-  // Completes the file: syncs it to disk and gives it its name. Call it after everything was added.
+  // Completes the file: syncs it to disk and gives it its name. Call it after all rows, scales and payloads were added.
   absl::StatusOr<ShardEntry> Finish();
 
  private:

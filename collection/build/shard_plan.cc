@@ -60,7 +60,7 @@ std::vector<ShardPlan> PlanShards(const Catalog& catalog, const DocumentList& do
 
 int64_t ShardFileBytes(const ShardPlan& plan, const ShardLayout& layout) {
   constexpr auto kWord = static_cast<int64_t>(sizeof(int64_t));
-  // There are at most eight tensors, so the header's text is much shorter than the alignment to which it is padded.
+  // The header is padded to kWriterAlignment. It names at most eight tensors, so it is always shorter than that.
   int64_t bytes = kWriterAlignment + plan.num_tokens * layout.dim * static_cast<int64_t>(SizeOf(layout.storage));
   bytes += (plan.num_documents + 1) * kWord;
   if (layout.has_ordinals) bytes += plan.num_documents * kWord;
@@ -76,8 +76,8 @@ std::string FormatShardHeader(const ShardPlan& plan, const ShardLayout& layout) 
   const auto add = [&](std::string_view name, std::string_view dtype, std::vector<int64_t> shape) {
     tensors.push_back({std::string(name), std::string(dtype), std::move(shape), 0, 0});
   };
-  // Tokens come first, for their alignment. The other tensors follow by the width of their elements: 8 bytes, 4
-  // bytes, and then single bytes.
+  // The tokens come first, so that they are aligned. Then come tensors with elements of 8 bytes, of 4 bytes and of 1
+  // byte.
   add(kTokens, SafetensorsName(layout.storage), {plan.num_tokens, layout.dim});
   add(kOffsets, "I64", {plan.num_documents + 1});
   if (layout.has_ordinals) add(kOrdinals, "I64", {plan.num_documents});

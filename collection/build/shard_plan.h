@@ -1,4 +1,4 @@
-// Plans shards: which documents each shard gets, and how large its files are.
+// Plans shards: which documents each shard gets, and how large its file will be.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,13 @@ struct ShardLayout {
 // All or some of the documents of a catalog, in the order in which they are written.
 struct DocumentList {
   int64_t size = 0;
-  // [size] Ascending numbers of the documents in the catalog, not owned. Null stands for the numbers 0 .. size - 1.
+  // [size] The documents' numbers in the catalog, ascending, not owned. If null, the numbers are 0 .. size - 1.
   const int64_t* numbers = nullptr;
 
   int64_t operator[](int64_t idx) const { return numbers == nullptr ? idx : numbers[idx]; }
 };
 
-// The documents of a list that go into one shard, and their counts.
+// The documents that go into one shard: a range of a DocumentList, with sums over the range.
 struct ShardPlan {
   int64_t first_document = 0;  // in the list
   int64_t num_documents = 0;
@@ -41,12 +41,12 @@ struct ShardPlan {
   int64_t num_bytes = 0;  // of the file
 };
 
-// Fills shards in the order of the list, each up to `max_shard_bytes`. If a single document needs more, it gets a shard
-// of its own.
+// Fills shards in the order of `documents`, each up to `max_shard_bytes`. A document that needs more gets a shard of
+// its own.
 std::vector<ShardPlan> PlanShards(const Catalog& catalog, const DocumentList& documents, const ShardLayout& layout,
                                   int64_t max_shard_bytes);
 
-// Returns the size of the file of a shard with a plan's counts.
+// Returns the size of a planned shard's file.
 int64_t ShardFileBytes(const ShardPlan& plan, const ShardLayout& layout);
 
 // Returns the header of a shard file. Its tensors are in the order of formats.md.

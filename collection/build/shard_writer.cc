@@ -13,8 +13,8 @@
 namespace maxsim::collection {
 namespace {
 
-// The size of the buffers of all files together (two buffers per file), and the minimum size of one buffer. Even a
-// write of the minimum size takes much longer than the system call itself.
+// The memory for all buffers together (two per open file), and the minimum size of one buffer. The minimum keeps the
+// cost of a system call small compared with the bytes it writes.
 constexpr size_t kAllBufferBytes = size_t{256} << 20;
 constexpr size_t kLeastBufferBytes = size_t{64} << 10;
 
@@ -47,7 +47,7 @@ class ShardsWriter {
   }
 
  private:
-  // The shard of a set that is being written. If none is, the set's next shard.
+  // The shard of a set (output folder) that is being written or, if `file` is null, comes next.
   struct OpenShard {
     std::unique_ptr<ShardFile> file;  // null before its first row
     size_t plan = 0;
@@ -82,7 +82,7 @@ class ShardsWriter {
   int64_t finished_bytes_ = 0;   // of shards that are complete
 };
 
-// Writes the rows of a block. Rows of neighbouring documents of the same set are written in one piece.
+// Appends a block's rows to the files of their sets. Rows of neighbouring documents of one set take one append.
 absl::Status ShardsWriter::Deal(const RowReader::Block& block) {
   const char* run = block.rows;
   int64_t run_rows = 0;
@@ -123,8 +123,7 @@ absl::Status ShardsWriter::Open(size_t set_idx) {
   return absl::OkStatus();
 }
 
-// Counts a document after all of its rows were seen. Its last rows may not be appended yet, unless it is the last
-// document of its shard.
+// Counts a document after its last row, adds its scale, and finishes the shard if this was its last document.
 absl::Status ShardsWriter::EndDocument(size_t set_idx, int64_t document) {
   OpenShard& open = open_[set_idx];
   ++next_document_;
@@ -141,8 +140,8 @@ absl::Status ShardsWriter::EndDocument(size_t set_idx, int64_t document) {
   return FinishShard(set_idx);
 }
 
-// Writes the payloads up to that of `last_document`. Runs when the rows of a shard are complete, so that few payloads
-// must be written before rows that precede them in the file. With a single set there are none.
+// Writes the payloads of all documents up to `last_document`, of all sets. Called when the rows of one shard are
+// complete. Other sets' shards may then get payloads before all their rows (ShardFile).
 absl::Status ShardsWriter::DealPayloads(int64_t last_document) {
   for (; next_payload_ <= last_document; ++next_payload_) {
     const absl::StatusOr<std::string_view> payload = payloads_->Next();

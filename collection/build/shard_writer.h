@@ -36,7 +36,7 @@ struct ShardSets {
 
 // Callbacks of WriteShards. An error that one returns ends WriteShards.
 struct ShardsObserver {
-  // Called now and then, with the number of documents whose rows are written, and the bytes of all files.
+  // Called after every block, with the number of documents whose rows are all written, and the bytes of all files.
   std::function<absl::Status(int64_t documents, int64_t bytes)> on_progress;
   // Called when a shard is complete under its name.
   std::function<absl::Status(size_t set_idx, ShardEntry entry)> on_shard;
@@ -45,9 +45,9 @@ struct ShardsObserver {
 };
 
 // Writes all shards in one pass over the sources, which must be at the catalog's first document. `payloads` may be null
-// if the catalog has none. No token vector is read or written twice. Each set has one open shard at a time. All buffers
-// together take at most 256 MiB, but at least 128 KiB per set. Errors are those of RowReader, ShardFile, the sources
-// and the observer. After an error the caller must remove the shards that are complete.
+// if the catalog has no payloads. Each set has one open shard at a time. All buffers together take 256 MiB, or 128 KiB
+// per set if that is more. Errors are those of RowReader, ShardFile, the sources and the observer. After an error the
+// caller must remove the shards that are complete.
 absl::Status WriteShards(const ShardSets& sets, const Catalog& catalog, TokenSource& tokens, PayloadSource* payloads,
                          const ShardsObserver& observer);
 

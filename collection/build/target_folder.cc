@@ -46,7 +46,7 @@ absl::Status TargetFolder::Open() {
   return absl::OkStatus();
 }
 
-// Checks that requests which work on the published generation also work on the new one.
+// Checks that the new generation has the properties that clients of the published one rely on.
 absl::Status TargetFolder::CheckShape(const BuildOptions& options, const Catalog& catalog, int64_t dim) const {
   if (published_.generation == 0) return absl::OkStatus();
   const std::string there_is = Cat(folder_, ": generation ", published_.generation, " of ", Quote(published_.name));
@@ -86,7 +86,7 @@ absl::Status TargetFolder::Check(const BuildOptions& options, const Catalog& cat
   absl::StatusOr<std::optional<uint64_t>> log_sequence = LogSequenceOfBuild(folder_, format, options.log_sequence);
   if (!log_sequence.ok()) return log_sequence.status();
   log_sequence_ = *log_sequence;
-  // The fields must not change, because the payloads in the log were checked against the existing fields.
+  // A live collection's fields must not change, because the payloads in its log were checked against them.
   if (log_sequence_.has_value() && published_.generation > 0 && options.fields != published_.fields) {
     return absl::FailedPreconditionError(Cat(folder_, ": is a live collection with the fields ",
                                              DescribeFields(published_.fields), ", which it keeps, but this build has ",
@@ -125,7 +125,7 @@ absl::Status TargetFolder::WriteFields(const std::function<absl::Status()>& on_s
 absl::Status TargetFolder::Encode(const CodesFormat& format, ShardEncoder& encoder) {
   manifest_.codes = format;
   for (size_t idx = 0; idx < manifest_.shards.size(); ++idx) {
-    // The checksum need not be verified, because this process wrote and hashed the shard.
+    // The checksum need not be verified, because this process has just written the shard.
     absl::StatusOr<std::vector<CodeFileEntry>> code_files =
         encoder.Encode(folder_, manifest_, manifest_.shards[idx], manifest_.generation, static_cast<int64_t>(idx),
                        /*check_checksum=*/false, files_);

@@ -1,4 +1,4 @@
-// The folder into which a build writes a generation: its existing contents, and the new generation.
+// The folder into which a build writes a new generation.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace maxsim::collection {
 
-// Creates a folder and those above it that are missing. The destructor removes the created folders that are empty.
+// Creates a folder and its missing parents. The destructor removes those of the created folders that are empty.
 class OutputFolder {
  public:
   OutputFolder() = default;
@@ -33,25 +33,25 @@ class OutputFolder {
   std::vector<std::filesystem::path> created_;  // innermost first
 };
 
-// Holds the folder's lock while it lives, and removes the shards of a generation that was not published. Call the
-// functions in the order in which they are declared.
+// Holds the folder's lock from Open on. The destructor removes the new files if Publish was not called or failed. Call
+// the functions in the order in which they are declared.
 class TargetFolder {
  public:
-  // If `target` does not have all slots, the collection is a partition.
+  // If `target` does not have all slots, the collection will be a partition.
   explicit TargetFolder(const PartitionFolder& target);
 
   const std::string& folder() const { return folder_; }
   // Returns the slots of a partition; nullopt for a whole collection.
   const std::optional<SlotRange>& partition() const { return partition_; }
 
-  // Creates the folder, takes its lock and reads what is published. FAILED_PRECONDITION for a manifest that cannot be
-  // read.
+  // Creates the folder, takes its lock and reads the published manifest, if any. Returns FAILED_PRECONDITION if the
+  // manifest cannot be read.
   absl::Status Open();
-  // Returns the manifest that is published, or an empty one of generation 0.
+  // Returns the published manifest, or an empty one of generation 0 if nothing is published.
   const Manifest& published() const { return published_; }
 
-  // Checks that the documents may become the folder's next generation: FAILED_PRECONDITION for another shape or
-  // partition, or for a generation that is too new. Chooses the manifest's log_sequence.
+  // Checks that the documents may become the folder's next generation. Returns FAILED_PRECONDITION if they have another
+  // shape or partition, or if the published generation is not older than `generation`. Sets log_sequence().
   absl::Status Check(const BuildOptions& options, const Catalog& catalog, int64_t dim, int64_t generation);
   const std::optional<uint64_t>& log_sequence() const { return log_sequence_; }
 
@@ -60,19 +60,18 @@ class TargetFolder {
   // Adds a complete shard to the manifest.
   void Add(ShardEntry entry);
 
-  // Sets the manifest of the new generation, and adds the shards and their counts to it. Call it when all shards are
-  // complete.
+  // Sets the new generation's manifest, and adds the shards to it. Call it when all shards are complete.
   void Complete(Manifest manifest);
   const Manifest& manifest() const { return manifest_; }
 
-  // Writes the fields of all shards that the manifest declares. `on_shard` is called after each; an error that it
-  // returns ends the writing. Other errors are those of WriteFieldFile.
+  // Writes the field files of all shards. Calls `on_shard` after each; an error that it returns ends the writing. Other
+  // errors are those of WriteFieldFile.
   absl::Status WriteFields(const std::function<absl::Status()>& on_shard);
 
-  // Writes the codes of all shards. The errors are those of ShardEncoder.
+  // Writes the code files of all shards. Errors are those of ShardEncoder.
   absl::Status Encode(const CodesFormat& format, ShardEncoder& encoder);
 
-  // Publishes the manifest. `synchronised` is that of PublishManifest.
+  // Publishes the manifest. For `synchronised` see PublishManifest.
   absl::Status Publish(absl::Status* synchronised);
 
   // Removes generations older than the previous one.
@@ -92,8 +91,8 @@ class TargetFolder {
   Manifest manifest_;
 };
 
-// Returns the name for a build's collection: from the options, or else the published one, or else that of
-// options.folder. FAILED_PRECONDITION if a folder holds a collection of another name.
+// Returns the collection's name: options.name or, if that is "", the published name or, if nothing is published, the
+// name of options.folder. Returns FAILED_PRECONDITION if a target holds a collection of another name.
 absl::StatusOr<std::string> ChooseName(const BuildOptions& options, const std::vector<const TargetFolder*>& targets);
 
 }  // namespace maxsim::collection

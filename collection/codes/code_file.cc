@@ -155,8 +155,7 @@ absl::StatusOr<CodeBytesRange> CheckCodeFileHeader(const SafetensorsHeader& head
   const absl::StatusOr<CodeTensors> tensors = FindTensors(header, layout);
   if (!tensors.ok()) return tensors.status();
   CodeBytesRange range = {tensors->plane->begin, tensors->plane->end};
-  // If the factors follow the rows directly, they are mapped, too. All files that this project writes have this
-  // order.
+  // If the factors follow the rows directly, the mapped range includes them. This project writes files in this order.
   if (tensors->factors != nullptr && tensors->factors->begin == range.end) range.end = tensors->factors->end;
   return range;
 }

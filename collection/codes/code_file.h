@@ -1,9 +1,10 @@
-// Parses a file of a shard's codes, and computes its layout and size. The reader, the writer and the fuzzer share it.
-// The format is described in docs/reference/formats.md.
+// Parses a file of a shard's codes, and computes its layout and size. The format is described in
+// docs/reference/formats.md.
 //
-// The codes of a shard are in up to three files beside it, so that a server only needs the files of the planes that it
-// reads. File 0 has plane 0, the documents' scales and the tokens' factors; file 1 has plane 1; file 2 has planes 2 and
-// 3. Each file also has the documents' bounds for codes of all planes up to its own.
+// A code has 1, 2 or 4 planes; a plane is one bit of every vector element. They are in up to three files beside the
+// shard, so that a server loads only the planes that it needs. File 0 has plane 0, a scale per document and a factor
+// per token; file 1 has plane 1; file 2 has planes 2 and 3. Each file also has the documents' error bounds for codes
+// that use the planes up to this file's.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ inline constexpr std::string_view kCodeFactors = "factors";  // U8 [T], in file 
 inline constexpr std::string_view kCodeScales = "scales";    // F32 [N], of file 0
 inline constexpr std::string_view kCodeBounds = "bounds";    // F16 [N, 4]: slope, residual, length, norm
 
-// Metadata keys beside "format", "format_version", kRotationKey and kRotationSeedKey.
+// Metadata keys, in addition to "format", "format_version", kRotationKey and kRotationSeedKey.
 inline constexpr std::string_view kCodeOriginalsKey = "originals";  // storage of the vectors: "f16", ...
 inline constexpr std::string_view kCodeDimKey = "dim";              // decimal
 
@@ -47,16 +48,16 @@ struct CodeFileLayout {
   bool has_scales() const { return file == 0; }
 };
 
-// Returns the layout that the manifest gives a shard's file.
+// Returns the layout of code file 0, 1 or 2 of a shard.
 CodeFileLayout CodeFileLayoutOf(const Manifest& manifest, const ShardEntry& entry, size_t file);
 
-// Returns the size of a file that FormatCodeFileHeader begins.
+// Returns the size in bytes of a file with this layout.
 int64_t CodeFileSize(const CodeFileLayout& layout);
 
-// Returns the header: the plane's rows come first, then factors, scales and bounds.
+// Returns the header of a file in which the plane's rows come first, then factors, scales and bounds.
 std::string FormatCodeFileHeader(const CodeFileLayout& layout);
 
-// All pointers are into the parsed bytes, which must outlive this object.
+// The contents of a code file. All pointers are into the parsed bytes, which must outlive this object.
 struct CodeFileContents {
   const uint8_t* plane = nullptr;    // [num_tokens, PlaneFileRowBytes], aligned to kPlaneAlignment
   const uint8_t* factors = nullptr;  // [num_tokens], or null
@@ -64,20 +65,19 @@ struct CodeFileContents {
   FileArray<CodeBound> bounds;       // [num_documents]
 };
 
-// The range of a file with its rows and factors. This range may be mapped, because every byte value in it is valid.
+// The byte range of a file that has its plane and factors. It may be memory-mapped without checks, because every byte
+// value in it is valid.
 struct CodeBytesRange {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-// Checks a header against the layout: format, type and seed of the codes, names, types and shapes of the tensors, the
-// place of the plane. INVALID_ARGUMENT names the tensor or key, its value and what was expected. Unknown tensors and
-// metadata are skipped.
+// Checks a header against the layout: metadata, and the tensors' names, types, shapes and places. INVALID_ARGUMENT
+// names the tensor or key, its value and the expected one. Ignores unknown tensors and metadata.
 absl::StatusOr<CodeBytesRange> CheckCodeFileHeader(const SafetensorsHeader& header, const CodeFileLayout& layout);
 
-// Checks the whole structure: the header, every scale (finite, not negative) and every bound (finite, not negative).
-// Does not check bits and factors, because every value of them is valid. `bytes` is the whole file and starts at a
-// multiple of kPlaneAlignment in memory. Ends with the status of `stop` (may be null) once that is stopped.
+// Parses a whole file. Checks the header, and that every scale and bound is finite and not negative. `bytes` must be
+// aligned to kPlaneAlignment in memory. `stop` may be null; once it is stopped, returns its status.
 absl::StatusOr<CodeFileContents> ParseCodeFile(std::string_view bytes, const CodeFileLayout& layout,
                                                const StopSignal* stop = nullptr);
 

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::array<int, 3> kPlaneCounts = {1, 2, 4};
 
-// The factor by which a stored bound may exceed the exact one before rounding. It is 16 times what encoding adds
-// (kernels/codes/encode.h), and is small compared with a step of F16, which is 2^-10.
+// A stored bound may exceed the exact one by this factor, before it is rounded to F16. This is 16 times the margin that
+// encoding adds (kernels/codes/encode.h), and small compared with a step of F16 (2^-10).
 constexpr double kMaxInflation = 1 + 0x1p-36;
 constexpr double kMaxResidualInflation = 0x1p-34;  // of the squared norm, added to the squared residual
 
@@ -31,7 +31,7 @@ Mistake DifferentBit(int64_t token, int32_t column, int plane, bool stored) {
              stored ? 0 : 1);
 }
 
-// Returns the first bit of a token's code that differs from the bit that its vector gives.
+// Describes the first bit of a token's stored code that differs from the expected one.
 Mistake CompareCells(const CodesView& codes, const std::vector<CodeCell>& stored, const std::vector<CodeCell>& expected,
                      int64_t token) {
   for (size_t column = 0; column < expected.size(); ++column) {
@@ -68,7 +68,7 @@ Mistake ComparePadding(const CodesView& codes, int64_t row, int64_t token) {
   return std::nullopt;
 }
 
-// Returns the first scale or factor that differs from the result of encoding (kernels/codes/encode.h).
+// Describes the first stored scale or factor of a document that differs from the one computed again.
 Mistake CompareLengths(const CodesView& codes, const DocumentsView& documents, int64_t document) {
   const int64_t begin = documents.offsets[document];
   const int64_t end = documents.offsets[document + 1];
@@ -155,7 +155,7 @@ WrongCodes FindWrongCodes(const CodesView& codes, const DocumentsView& documents
       if (!found.has_value()) continue;
       const std::lock_guard lock(mutex);
       ++wrong.num_documents;
-      // Threads find documents almost in order, so insert this one near the end.
+      // Threads find wrong documents almost in ascending order, so the insertion is near the end.
       const auto at = std::lower_bound(wrong.documents.begin(), wrong.documents.end(), document,
                                        [](const WrongCode& one, int64_t number) { return one.document < number; });
       wrong.documents.insert(at, {document, *std::move(found)});

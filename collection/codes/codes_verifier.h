@@ -1,4 +1,4 @@
-// Compares codes with the vectors that they stand for.
+// Compares stored codes with codes computed from the vectors again.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,9 @@ struct WrongCodes {
   std::vector<WrongCode> documents;  // the first `max_kept` of them, ascending
 };
 
-// Computes the codes of every document again, by plain loops in FP64 (kernels/codes/reference_codes.h), and compares
-// bits, factors, scales and bounds with the stored ones. A bound is wrong if it is below the exact one, or so far above
-// it that rounding cannot explain it. Skips documents with values that no token may have.
+// Computes the codes of every document again in FP64 (kernels/codes/reference_codes.h), and compares bits, factors,
+// scales and bounds with the stored ones. A bound is wrong if it is below the exact one, or further above it than
+// rounding explains. Skips documents with values that no token may have, such as NaN.
 WrongCodes FindWrongCodes(const CodesView& codes, const DocumentsView& documents, size_t max_kept, ThreadPool& pool);
 
 }  // namespace maxsim::collection

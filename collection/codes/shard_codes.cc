@@ -38,23 +38,22 @@ struct ShardCodes::State {
 
 namespace {
 
-// Maps the planes and factors and copies everything else, as the header describes them.
+// Memory-maps the plane and the factors of a file, and copies everything else into memory.
 absl::StatusOr<FileBytes> MapCodes(const InputFile& file, const CodeFileLayout& layout, const StopSignal* stop,
                                    CodeBytesRange* mapped) {
   const absl::StatusOr<SafetensorsHeader> header = ReadSafetensorsHeader(file);
   if (absl::IsInvalidArgument(header.status())) return DataLoss(file.path(), MessageOf(header.status()));
   if (!header.ok()) return header.status();
-  // After this check the shapes are known to be those of the manifest. So the file takes no more memory than was
-  // planned for it.
+  // After this check the shapes are those of the manifest, so the file takes no more memory than was reserved for it.
   const absl::StatusOr<CodeBytesRange> range = CheckCodeFileHeader(*header, layout);
   if (!range.ok()) return DataLoss(file.path(), MessageOf(range.status()));
   *mapped = *range;
   return FileBytes::MapRange(file, range->begin, range->end, stop);
 }
 
-// Returns whether the parsed layout is the one that was mapped. The file may have been changed after its header
-// decided which parts to map. Scales and bounds must never be mapped, because they could change after they were
-// checked.
+// Returns whether the plane and factors of the parsed file are exactly the mapped range. They differ only if the file
+// was changed after its header was read. Scales and bounds must not be mapped, because they could change after they
+// were checked.
 bool IsMapped(const CodeBytesRange& mapped, const FileBytes& bytes, const CodeFileContents& contents,
               const CodeFileLayout& layout) {
   const int64_t plane_end = mapped.begin + layout.num_tokens * PlaneFileRowBytes(layout.file, layout.shape.dim);
@@ -122,8 +121,8 @@ absl::StatusOr<std::shared_ptr<ShardCodes>> ShardCodes::Open(const Folder& folde
     state->files.push_back(*std::move(file));
   }
   auto codes = std::shared_ptr<ShardCodes>(new ShardCodes(std::move(state)));
-  // Each code file was read several times: to hash, to copy and to check it. Checks that none of them was changed in
-  // the meantime.
+  // Each code file was read several times: for its checksum, to copy it and to parse it. Fails if one changed in
+  // between.
   if (absl::Status status = codes->Check(); !status.ok()) return status;
   return codes;
 }

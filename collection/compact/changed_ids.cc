@@ -18,8 +18,8 @@ absl::StatusOr<ChangedIds> ChangedIds::Read(const CollectionLog& log, uint64_t a
     return StopStatus(stop);
   });
   if (!status.ok()) return status;
-  // Remove the writes that a later record replaced or deleted. After this the indices in the maps are invalid, and
-  // are not used any more.
+  // Removes the upserts that a later record replaced or deleted. This invalidates the indices in the maps, which are
+  // not used any more.
   std::vector<LiveUpsert>& upserts = changed.upserts_;
   upserts.erase(std::remove_if(upserts.begin(), upserts.end(), [](const LiveUpsert& it) { return it.sequence == 0; }),
                 upserts.end());

@@ -1,4 +1,4 @@
-// Finds the ids that the log's records write or delete, and the last write of each.
+// Finds the ids of the documents that records in the log write or delete, and each document's last write.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace maxsim::collection {
 
-// An upsert in the log whose document no later write replaces or deletes.
+// An upsert (a write that adds or replaces a document) that no later write in the log replaces or deletes.
 struct LiveUpsert {
   uint64_t sequence = 0;
   int32_t num_tokens = 0;
@@ -25,7 +25,7 @@ struct LiveUpsert {
 
 class ChangedIds {
  public:
-  // Reads the log's records after `after`, up to and including `through`. Memory grows with the number of their ids.
+  // Reads the records with sequences `after` + 1 .. `through`. Takes memory in proportion to the number of their ids.
   static absl::StatusOr<ChangedIds> Read(const CollectionLog& log, uint64_t after, uint64_t through,
                                          const StopSignal* stop);
 

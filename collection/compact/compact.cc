@@ -72,8 +72,8 @@ class Compaction {
   Tombstones tombstones_;  // of the previous generation, and those that the log's records add
   std::vector<LiveUpsert> upserts_;
   bool adds_payloads_ = false;  // the collection had no payloads, but a write has one
-  // The members of groups are the shards with a live document, followed by the log's writes. For each member that is
-  // a shard, this vector has the shard's index.
+  // The members of groups_ are the shards that have a live document and, last, the documents from the log. For each
+  // member that is a shard, this vector has the shard's index.
   std::vector<size_t> shards_of_members_;
   std::vector<ShardGroup> groups_;
   Manifest next_;
@@ -148,8 +148,8 @@ void Compaction::PlanGroups() {
     if (NumLive(shard) == 0) continue;
     const ShardEntry& entry = before_.shards[shard];
     const bool is_written = MustWrite(shard);
-    // If a shard need not be rewritten, its size includes documents with tombstones. Without these it could be small
-    // enough to be joined with a neighbour, and would be rewritten after all.
+    // For a shard that need not be rewritten, counts dead documents, too. Otherwise the shard could count as small, be
+    // joined with a neighbour, and be rewritten after all.
     const double share = static_cast<double>(NumLive(shard)) / static_cast<double>(entry.num_documents);
     const double num_bytes = static_cast<double>(entry.num_bytes) * (is_written ? share : 1);
     members.push_back({static_cast<int64_t>(num_bytes), is_written});
@@ -251,11 +251,11 @@ absl::Status Compaction::WritePlans(const DocumentRun& run, const Catalog& catal
              return Report(CompactStep::kShardWritten);
            },
        .loss = &result_.loss});
-  // Rows and payloads were checked before they were written to a shard or to the log. So an invalid one means damage.
+  // Rows and payloads were valid when they were written to a shard or to the log, so an invalid one means damage.
   return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
 }
 
-// Writes the fields and codes of a new shard, if the collection has them.
+// Writes the field file and the code files of a new shard, if the collection has fields or codes.
 absl::Status Compaction::WriteSideFiles(ShardEntry& entry) {
   int64_t num_bytes = result_.bytes_written + entry.num_bytes;
   if (!next_.fields.empty()) {
@@ -299,8 +299,8 @@ absl::Status Compaction::Publish() {
   absl::Status synchronised;
   if (absl::Status s = PublishGeneration(next_, folder_, files_, &synchronised); !s.ok()) return s;
   Report(CompactStep::kPublished).IgnoreError();
-  // If the folder was not synced, a power failure may undo the rename of the manifest but not the removal of files.
-  // The previous generation would then lack its files.
+  // If the folder could not be synced to disk, keeps the old files: a power failure may bring back the old manifest,
+  // which needs them.
   if (synchronised.ok()) RemoveOldGenerations(folder_, next_, before_);
   return absl::OkStatus();
 }

@@ -1,5 +1,4 @@
-// Writes the next generation of a live collection: merges the log's writes after the present generation into the
-// shards.
+// Writes the next generation (version) of a live collection: merges the writes in its log into its shards.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +24,17 @@ enum class CompactStep {
   kPublishing,        // before publishing the manifest
   kPublished,         // published; old files are removed next
 };
-// Called at each step. An error that it returns ends the compaction, and the collection is unchanged. At kPublished its
-// errors are ignored.
+// Called at each step. An error that the observer returns ends the compaction, and the collection is unchanged; an
+// error at kPublished is ignored.
 using CompactObserver = std::function<absl::Status(CompactStep)>;
 
 struct CompactOptions {
-  // A shard is rewritten without dead documents if more than this share of its documents has a tombstone. Otherwise the
-  // shard is kept, and the log stores its tombstones. With 0, every shard with a tombstone is rewritten, so that no
-  // tombstone remains.
+  // A shard is rewritten without its dead documents if more than this share of its documents has a tombstone (was
+  // deleted or replaced). Otherwise the shard is kept, and the log stores its tombstones. With 0, every shard with a
+  // tombstone is rewritten.
   double max_tombstone_share = 0.2;
-  // The largest size of a shard. Neighbouring shards that are rewritten anyway, or are smaller than a quarter of this,
-  // are joined.
+  // The largest size of a shard. Neighbouring shards are joined if they are rewritten anyway, or if they are smaller
+  // than a quarter of this.
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   int64_t bytes_per_second = 0;  // limit for its writes; 0 for no limit
   std::string created_by = "maxsim-shard";
@@ -53,12 +52,11 @@ struct CompactResult {
   QuantizationLoss loss;        // i8: in the shards that were rewritten
 };
 
-// Compacts the writes up to and including `through` (at most log.last_sequence()) of the collection in `folder`, whose
-// log is `log`, and publishes the result. Documents of the shards without a tombstone keep their order; the documents
-// from the log follow in the order of their writes. Does not truncate the log: call CollectionLog::Truncate after the
-// new generation has been loaded. A crash at any point leaves either the previous or the new generation, complete.
-// Errors are FAILED_PRECONDITION (a build runs, or the manifest has no log_sequence), DATA_LOSS (shards, log) and
-// RESOURCE_EXHAUSTED (disk).
+// Merges the writes with sequences up to `through` (at most log.last_sequence()) into the shards of the collection in
+// `folder`, and publishes the result. The shards' live documents keep their order; the documents from the log follow in
+// the order of their writes. Does not truncate the log: call CollectionLog::Truncate after the new generation has been
+// loaded. A crash leaves either the previous or the new generation, complete. Errors are FAILED_PRECONDITION (a build
+// runs, or the manifest has no log_sequence), DATA_LOSS (shards, log) and RESOURCE_EXHAUSTED (disk).
 absl::StatusOr<CompactResult> Compact(const std::string& folder, CollectionLog& log, uint64_t through,
                                       const CompactOptions& options);
 

@@ -28,10 +28,10 @@ struct CreateOptions {
   std::vector<Field> fields = {};               // for filters; needs has_payloads
 };
 
-// Makes the folder, generation 1 without shards (log_sequence 0), and an empty log, and returns the manifest. Returns
+// Creates the folder, publishes generation 1 without shards, creates an empty log, and returns the manifest. Returns
 // ALREADY_EXISTS if the folder has a manifest; FAILED_PRECONDITION if it has a log but no manifest, or if another
-// process writes to it; INVALID_ARGUMENT for options that a manifest cannot have. A crash may leave a folder without a
-// collection, or a collection without its log, which CollectionLog::Open then creates.
+// process writes to it; INVALID_ARGUMENT for invalid options. A crash may leave a folder without a collection, or a
+// collection without a log, which CollectionLog::Open then creates.
 absl::StatusOr<Manifest> CreateLiveCollection(const std::string& folder, const CreateOptions& options);
 
 }  // namespace maxsim::collection

@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Catalog>> ReadCatalog(const DocumentRun& run, boo
     if (!*found) return catalog;
     absl::Status added =
         run.manifest->id_type == IdType::kString ? catalog->ids.Add(walk.string_id()) : catalog->ids.Add(walk.int_id());
-    // All ids of a generation and its log are distinct. So a duplicate means that a file is damaged.
+    // The live documents of the shards and the log have distinct ids, so a duplicate means that a file is damaged.
     if (!added.ok()) return absl::DataLossError(Cat(*run.folder, ": ", ForStrCat(std::string(added.message()))));
     catalog->lengths.push_back(walk.num_tokens());
     if (has_payloads) catalog->payload_sizes.push_back(static_cast<int32_t>(walk.payload().size()));

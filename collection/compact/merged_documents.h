@@ -1,5 +1,5 @@
-// The documents of a shard that a compaction writes: first the live documents of old shards, then documents from the
-// log. Rows, ids and payloads are copied byte for byte.
+// Reads the documents that a compaction writes into a new shard: first the live documents of old shards, then documents
+// from the log. Rows, ids and payloads are copied byte for byte.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@
 
 namespace maxsim::collection {
 
-// Some shards of a generation without the documents that have tombstones, then some writes. Owns nothing.
+// The live documents of some shards (those without a tombstone), followed by documents from the log. Owns nothing.
 struct DocumentRun {
   const std::string* folder = nullptr;
   const Manifest* manifest = nullptr;
@@ -34,11 +34,11 @@ struct DocumentRun {
   const StopSignal* stop = nullptr;
 };
 
-// Walks over the documents of a run, with one shard open at a time.
+// Walks over the documents of a run. Opens one shard at a time.
 class DocumentWalk {
  public:
-  // `check_checksums` hashes each shard when it is opened. Without `with_rows`, the rows of documents from the log are
-  // not read.
+  // With `check_checksums`, verifies each shard's checksum when it opens the shard. Without `with_rows`, does not read
+  // the rows (token vectors) of documents from the log.
   DocumentWalk(const DocumentRun& run, bool check_checksums, bool with_rows)
       : run_(run), check_checksums_(check_checksums), with_rows_(with_rows) {}
 
@@ -83,8 +83,8 @@ class DocumentWalk {
   std::string copied_payload_;
 };
 
-// Reads the catalog of the run's documents for a builder, and checks the checksums of the shards. With `has_payloads`
-// the catalog has a payload size for each document, 0 for none.
+// Reads the lengths, ids and, with `has_payloads`, payload sizes of the run's documents. Verifies the shards'
+// checksums.
 absl::StatusOr<std::unique_ptr<Catalog>> ReadCatalog(const DocumentRun& run, bool has_payloads);
 
 // Rows as they are stored, with their scales.

@@ -17,8 +17,8 @@ class Pace {
   // 0 bytes per second means no limit. `stop` may be null.
   Pace(int64_t bytes_per_second, const StopSignal* stop) : bytes_per_second_(bytes_per_second), stop_(stop) {}
 
-  // Waits until the limit allows `num_bytes`, the total number of bytes written so far. Returns the status of `stop` if
-  // it is stopped.
+  // Sleeps until the limit allows `num_bytes`, the total number of bytes written so far. Returns OK, or at once the
+  // status of `stop` if it is stopped.
   absl::Status Wait(int64_t num_bytes) {
     constexpr std::chrono::duration<double> kLongestSleep(0.05);
     while (!Stopped(stop_) && bytes_per_second_ > 0) {

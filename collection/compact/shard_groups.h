@@ -15,7 +15,7 @@ struct GroupMember {
   bool is_written = false;  // it must be written, because it is new or has too many tombstones
 };
 
-// Neighbours that are joined into one shard, or into several if one would be too large.
+// Neighbouring members that are merged and written as one shard, or as several if one would be too large.
 struct ShardGroup {
   size_t begin = 0;  // members [begin, end)
   size_t end = 0;
@@ -23,10 +23,10 @@ struct ShardGroup {
   bool is_written = false;  // if not, the group is one shard, which is kept
 };
 
-// Joins neighbours that must be written anyway, and neighbours smaller than a quarter of `max_shard_bytes` if the first
-// is less than twice as large as the second. So below that quarter each shard is at most half as large as the one
-// before it, and the number of shards is logarithmic in the number of writes. Each time a document is written again,
-// its shard grows by half or more, so that this happens logarithmically often.
+// Joins two neighbours if both must be written anyway, or if both are smaller than a quarter of `max_shard_bytes` and
+// the first is less than twice as large as the second. Afterwards each small shard is at most half as large as the one
+// before it. So the number of small shards, and how often a document is rewritten, grow logarithmically with the number
+// of writes.
 std::vector<ShardGroup> GroupShards(absl::Span<const GroupMember> members, int64_t max_shard_bytes);
 
 }  // namespace maxsim::collection

@@ -156,8 +156,8 @@ absl::Status CodesComparer::CompareQuery(int64_t query) {
     if (!bounded.ok()) return bounded.status();
     const absl::StatusOr<std::vector<ScoredDocument>> proven = Refine(query, *bounded);
     if (!proven.ok()) return proven.status();
-    // A document that the scan left out may have the same bound as the last document that it returned. So the exact
-    // score must be higher than that bound, unless the scan returned all documents.
+    // A document that the scan left out has at most the upper bound of the last document that the scan returned. So the
+    // top k are proven if their lowest exact score is above that bound, or if no document was left out.
     const bool has_all = static_cast<int64_t>(bounded->size()) == manifest.num_documents;
     agreement.num_proven += has_all || proven->back().score > bounded->back().score ? 1 : 0;
   }

@@ -1,4 +1,4 @@
-// Compares the answers of searches by codes with those of exact searches.
+// Compares searches with codes (short approximations of vectors) with exact searches.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ struct CodesComparisonOptions {
   int32_t top_k = 100;      // 1 .. kMaxTopK
   int32_t num_refined = 0;  // number of documents to score exactly; 0 for DefaultRefinedDocuments(top_k)
   int num_threads = 1;      // number of scanning threads, at least 1
-  // The observer is called after some queries, and an error ends the comparison. It may be null.
+  // Called after each query; may be null. An error that it returns ends the comparison.
   std::function<absl::Status(int64_t done, int64_t total)> observer{};
 };
 
-// How the answers of searches by this many planes of codes agree with the exact answers.
+// How searches with this number of planes (bits per value of the codes) agree with exact searches.
 struct PlanesAgreement {
   int planes = 0;
   double mean_recall = 0;  // share of the exact top k that the search also returns, averaged over the queries
@@ -39,11 +39,10 @@ struct CodesComparison {
   std::vector<PlanesAgreement> planes;  // 1, 2 and 4, as far as they are stored
 };
 
-// Searches the collection in `folder`, which `exact` has opened, for each query: once exactly, and once with each
-// number of planes of its codes. A search with codes scans the codes, and then scores the best `num_refined` documents
-// of the scan exactly. Returns FAILED_PRECONDITION if the collection has no codes; INVALID_ARGUMENT if the queries have
-// another dimension, or num_refined is more than kMaxTopK or less than top_k; DATA_LOSS if a file of a shard is
-// damaged.
+// Searches for each query once exactly, and once with each number of planes. A search with codes scans the codes of all
+// documents, and then scores the best `num_refined` documents of the scan exactly. `exact` must have opened the same
+// `folder`. Returns FAILED_PRECONDITION if the collection has no codes; INVALID_ARGUMENT if the queries have another
+// dimension, or if num_refined is below top_k or above kMaxTopK; DATA_LOSS if a file of a shard is damaged.
 absl::StatusOr<CodesComparison> CompareCodes(const std::string& folder, ScoredCollection& exact,
                                              const CodesComparisonOptions& options);
 

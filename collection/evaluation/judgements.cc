@@ -17,10 +17,10 @@
 namespace maxsim::evaluation {
 namespace {
 
-// A query may have members that are not read. Their values may be anything, nested up to this depth.
+// Maximum nesting depth of a query's JSON. Members that this project does not know are ignored.
 constexpr int kMaxQueryDepth = 100;
 
-// Returns whether a line has the column names with which BEIR's files and others begin: query-id corpus-id score.
+// Returns whether a line has column names, as BEIR's files begin with: query-id corpus-id score.
 bool IsJudgementHeader(std::string_view query, std::string_view grade) {
   std::string name;
   for (const char c : query) {

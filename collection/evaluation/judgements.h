@@ -1,4 +1,4 @@
-// Reads query texts and relevance judgements from files. Every error names the file and the line.
+// Reads query texts and relevance judgements from files. Errors name the file and the line.
 #pragma once
 
 #include <map>
@@ -11,10 +11,10 @@
 
 namespace maxsim::evaluation {
 
-// Reads a file to its end. NOT_FOUND, with the file and the reason, if it cannot be read, also for a folder.
+// Returns a file's contents. Returns NOT_FOUND, with the reason, if it cannot be read or is a folder.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
 
-// Returns the strings of an array in an object; empty unless all elements of the array are strings.
+// Returns the array of strings object[name]. Returns an empty list if it is missing, or if any element is not a string.
 std::vector<std::string> StringArray(const nlohmann::json& object, const char* name);
 
 // Holds a query as a JSON Lines file describes it.
@@ -25,8 +25,8 @@ struct QueryText {
 };
 absl::StatusOr<std::vector<QueryText>> ParseQueryTexts(std::string_view jsonl, const std::string& origin);
 
-// Judgements are grades by query id, then document id. Lines are "query document grade" or TREC's "query 0 document
-// grade", separated by blanks or tabs. A first line of column names (BEIR's "query-id corpus-id score") is skipped.
+// The grades of documents: judgements[query id][document id]. Each line of the file is "query document grade" or TREC's
+// "query 0 document grade", separated by blanks or tabs. A first line of column names is skipped.
 using Judgements = std::map<std::string, std::map<std::string, double>>;
 absl::StatusOr<Judgements> ParseJudgements(std::string_view text, const std::string& origin);
 

@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kTableBits = 8;
 constexpr size_t kTableSize = size_t{1} << kTableBits;
 
-// Sums differences under an assignment of signs. For each eight differences there is a table with the sums of all 256
-// assignments of their signs. So a sum takes one look-up per byte of signs.
+// Sums differences after giving each a sign. For every eight differences a table has the sums for all 256 choices of
+// their signs, so a sum takes one look-up per eight differences.
 class SignedSums {
  public:
   explicit SignedSums(const std::vector<double>& differences) {
@@ -33,8 +33,7 @@ class SignedSums {
     }
   }
 
-  // next_bits() returns 64 bits at a time. Returns the sum of the differences, in which difference i is negated if
-  // bit i is set.
+  // Returns the sum, with difference i negated if bit i is set. next_bits() returns the next 64 of these bits.
   template <typename NextBits>
   double Sum(NextBits next_bits) const {
     double sum = 0;
@@ -57,7 +56,7 @@ void TestByRandomisation(const std::vector<double>& differences, uint64_t seed, 
   const SignedSums sums(differences);
   double magnitude = 0;
   for (const double difference : differences) magnitude += std::abs(difference);
-  // Rounding can make sums differ that are equal in exact arithmetic, so lower the threshold slightly.
+  // Lowers the threshold slightly, so that a sum that equals it in exact arithmetic also reaches it after rounding.
   const double threshold = std::abs(sums.Sum([] { return uint64_t{0}; })) - 1e-12 * magnitude;
   result.is_exact = differences.size() <= static_cast<size_t>(kMaxExactDifferences);
   int64_t count = 0;
@@ -99,7 +98,7 @@ PairedTest ComparePaired(absl::Span<const double> a, absl::Span<const double> b,
     ++(difference > 0 ? result.num_wins : difference < 0 ? result.num_losses : result.num_ties);
   }
   result.mean_difference /= std::max(static_cast<double>(a.size()), 1.0);
-  // A difference of 0 adds the same to the sum under both signs, so it does not change the result.
+  // Leaves out differences of 0: their sign does not change any sum.
   TestByRandomisation(other_than_zero, seed, result);
   result.p_t = TestByT(differences, result.mean_difference);
   return result;

@@ -14,7 +14,7 @@ namespace {
 
 using collection::NpyFile;
 
-// Returns the file's elements, converted to a type that requests can have if necessary, and this type.
+// Returns the file's elements and their type. Elements of a type that requests cannot have are converted to f32.
 std::pair<ScalarType, std::string> WireElements(const NpyFile& file) {
   const std::optional<ScalarType> same = collection::ToScalarType(file.type());
   const auto count = static_cast<size_t>(file.num_elements());

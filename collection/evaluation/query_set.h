@@ -17,7 +17,7 @@ namespace maxsim::evaluation {
 // True for the types that queries and weights can have.
 bool IsFloat(collection::ElementType type);
 
-// Holds queries as token matrices of one type and dimension, packed.
+// Queries as token matrices, all of one element type and dimension.
 class QuerySet {
  public:
   // `tokens_path` is a .npy file of float16, float32 or float64 (rounded to float32):
@@ -26,7 +26,8 @@ class QuerySet {
   //   [queries, tokens, dim]  queries of one length
   static absl::StatusOr<QuerySet> Read(const std::string& tokens_path, const std::string& lengths_path);
 
-  // Makes queries with these token counts, whose tokens follow one another in `values` [sum of lengths, dim].
+  // Makes one query per entry of `lengths`, its number of tokens. `values` [sum of lengths, dim] has the tokens of all
+  // queries one after another.
   static QuerySet FromFloats(int32_t dim, absl::Span<const int32_t> lengths, absl::Span<const float> values);
 
   ScalarType type() const { return type_; }
@@ -38,11 +39,11 @@ class QuerySet {
   // Returns [num_tokens, dim] elements of type().
   std::string_view bytes(int64_t query) const;
 
-  // Rounds the query's elements to `type`, and returns them as the bytes of [num_tokens, dim] elements. To round as the
-  // server does, pass QueryType of the collection's storage type.
+  // Returns the bytes of the query's elements, [num_tokens, dim], rounded to `type`. To round as the server does, pass
+  // QueryType(storage type of the collection).
   std::string Rounded(int64_t query, ScalarType type) const;
 
-  // Returns OUT_OF_RANGE, with the option's name and the number of queries, if there is no query with this index.
+  // Returns OUT_OF_RANGE if there is no query with this index.
   absl::Status CheckIndex(int64_t index) const;
 
  private:

@@ -10,7 +10,7 @@
 namespace maxsim::evaluation {
 namespace {
 
-// Returns ranks that begin with 0. Equal scores get the mean of their ranks.
+// Returns each score's rank in ascending order, from 0. Equal scores all get the mean of their ranks.
 std::vector<double> Ranks(absl::Span<const float> scores) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -1,4 +1,4 @@
-// Measures of a ranking's quality, from relevance judgements. Pure.
+// Measures of a ranking's quality, from relevance judgements.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace maxsim::evaluation {
 // Holds the grades of one query's judged documents; a document is relevant when its grade is more than 0.
 using Grades = std::map<std::string, double>;
 
-// Returns the normalised discounted cumulative gain of the first k: the sum of grade / log2(rank + 1), ranks from 1,
-// divided by the same sum for the best possible order of all judged documents. Grades below 0 gain nothing. Returns 0
-// if no document is relevant.
+// Returns nDCG at k: the sum of grade / log2(rank + 1) over the first k documents, with ranks from 1, divided by the
+// same sum for the best possible order of all judged documents. Grades below 0 count as 0. Returns 0 if no document is
+// relevant.
 double NdcgAt(absl::Span<const std::string> ranking, const Grades& grades, int k);
 
-// Returns 1 / rank of the first relevant document among the first k, or 0.
+// Returns 1 / rank of the first relevant document; 0 if the first k have none.
 double ReciprocalRankAt(absl::Span<const std::string> ranking, const Grades& grades, int k);
 
 // Returns the share of all relevant documents that are among the first k; 0 if no document is relevant.

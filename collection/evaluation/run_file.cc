@@ -14,8 +14,7 @@
 namespace maxsim::evaluation {
 namespace {
 
-// Characters that a field must not have, because readers of the file split at them. isspace also counts \v and \f as
-// white space.
+// Field separators, which a field must not contain: the characters that isspace counts as white space.
 constexpr std::string_view kSeparators = " \t\r\n\v\f";
 
 constexpr size_t kNumFields = 6;
@@ -25,8 +24,7 @@ struct RunLine {
   int64_t number = 0;
 };
 
-// Splits a line into its fields, and returns their number. Fields after the first kNumFields are counted but not
-// stored.
+// Splits a line into fields. Returns the number of all fields, and stores the first kNumFields.
 size_t Split(std::string_view line, std::array<std::string_view, kNumFields>& fields) {
   size_t count = 0;
   for (size_t begin = line.find_first_not_of(kSeparators); begin != std::string_view::npos; ++count) {
@@ -37,14 +35,14 @@ size_t Split(std::string_view line, std::array<std::string_view, kNumFields>& fi
   return count;
 }
 
-// Reads the score as trec_eval does: a decimal number, perhaps with a sign, rounded to a 32-bit float. Returns false
-// if the result is not finite.
+// Reads a score as trec_eval does: a decimal number with an optional sign, rounded to a 32-bit float. Returns false if
+// the text is not a number or the result is not finite.
 bool ParseScore(std::string_view text, float& score) {
   if (text.substr(0, 1) == "+") text.remove_prefix(text.substr(1, 1) == "-" ? 0 : 1);
   double value = 0;
   if (!ParseNumber(text, value)) return false;
-  // The shortest decimal of the largest float is a little above that float. The difference is less than 2^103, half
-  // of the distance between the two largest floats.
+  // The shortest decimal that stands for the largest float is slightly above that float. Accepts values that round to
+  // it: those less than 2^103, half the distance between the two largest floats, above it.
   constexpr double kMaxFloat = std::numeric_limits<float>::max();
   if (!(std::abs(value) < kMaxFloat + 0x1p103)) return false;
   score = static_cast<float>(std::clamp(value, -kMaxFloat, kMaxFloat));

@@ -21,7 +21,7 @@ struct ScoredDocument {
   float score = 0;
 };
 
-// The class is not thread-safe. The files are mapped. So with the CPU backend, tokens are only in the page cache.
+// A collection whose files are memory-mapped. Not thread-safe.
 class ScoredCollection {
  public:
   // `backend` must outlive the object. Does not verify checksums.
@@ -29,12 +29,12 @@ class ScoredCollection {
 
   const collection::Manifest& manifest() const { return manifest_; }
 
-  // Returns the best `k` (1 .. kMaxTopK) documents for a query of `queries`, whose values are rounded as a server
-  // rounds them, in rank order.
+  // Returns the best `k` (1 .. kMaxTopK) documents for `queries`[`query`], in rank order. Rounds the query's values as
+  // a server does.
   absl::StatusOr<std::vector<ScoredDocument>> TopK(const QuerySet& queries, int64_t query, int32_t k);
 
-  // Returns the scores of the documents `ordinals`: [ordinals.size()]. They must be distinct and ascending, and at
-  // most kMaxTopK.
+  // Returns a score for each document in `ordinals`, which must be distinct and ascending, and at most kMaxTopK in
+  // number.
   absl::StatusOr<std::vector<float>> Scores(const QuerySet& queries, int64_t query,
                                             absl::Span<const uint64_t> ordinals);
 
@@ -52,7 +52,7 @@ class ScoredCollection {
   };
 
   const Part& PartOf(uint64_t ordinal) const;
-  // Runs a query on one part, against the documents in `ordinals`, or against all if it is null.
+  // Scores a query against the documents `ordinals` of one part, or against all of them if `ordinals` is null.
   absl::StatusOr<std::vector<Scored>> Run(const Part& part, const QuerySet& queries, int64_t query,
                                           const std::vector<uint32_t>* ordinals, int32_t k);
 

@@ -13,8 +13,8 @@
 namespace maxsim::evaluation {
 namespace {
 
-// Returns `wanted` distinct numbers below `count` in ascending order, or all of them if there are fewer. Uses Floyd's
-// algorithm.
+// Returns `wanted` distinct random numbers below `count` in ascending order; if `wanted` exceeds `count`, returns all
+// numbers below `count`. Uses Floyd's algorithm.
 std::vector<uint64_t> Draw(uint64_t count, uint64_t wanted, std::mt19937_64& random) {
   std::set<uint64_t> drawn;
   for (uint64_t last = count - std::min(count, wanted); last < count; ++last) {

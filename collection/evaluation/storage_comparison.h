@@ -1,4 +1,4 @@
-// Measures how another storage type changes a collection's rankings.
+// Measures how rankings change when a collection is stored in another type, such as i8.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,25 @@
 
 namespace maxsim::evaluation {
 
-// How many of the first documents of two rankings are compared, and the depth of nDCG.
+// The overlap compares the first 100 documents of two rankings; nDCG is computed at 10.
 inline constexpr int32_t kOverlapDepth = 100;
 inline constexpr int kNdcgDepth = 10;
 
-// Number of documents whose scores are correlated. A larger collection is sampled.
+// Maximum number of documents whose scores are correlated. A larger collection is sampled at random.
 inline constexpr int64_t kMaxCorrelated = kMaxTopK;
 
-// Maximum number of tokens in a query that is drawn from a document: the document's first ones.
+// A query that is made from a document has the document's first tokens, at most this number.
 inline constexpr int64_t kDrawnQueryTokens = 32;
 
 struct StorageComparisonOptions {
-  // If null, the queries are the first tokens of documents of the first collection. In this case the first collection
-  // must not be i8.
+  // If null, queries are made from the first tokens of random documents of `before`, which must not be i8 then.
   const QuerySet* queries = nullptr;
   int64_t sample = 32;  // queries, drawn at random; 0: all of `queries`
   uint64_t seed = 0;    // of what is drawn
   // The ids of the queries, and their relevance judgements. Give both or neither.
   const std::vector<QueryText>* texts = nullptr;
   const Judgements* judgements = nullptr;
-  // The observer is called after some queries, and an error ends the comparison. It may be null.
+  // Called after each query; may be null. An error that it returns ends the comparison.
   std::function<absl::Status(int64_t done, int64_t total)> observer{};
 };
 
@@ -49,9 +48,9 @@ struct StorageComparison {
   double ndcg_after = 0;
 };
 
-// Ranks all documents of both collections for each query. They must hold the same documents in the same order:
-// FAILED_PRECONDITION if their numbers of documents or dimensions differ. INVALID_ARGUMENT for queries of another
-// dimension.
+// Ranks all documents of both collections for each query, and compares the rankings. Both must have the same documents
+// in the same order. Returns FAILED_PRECONDITION if their numbers of documents or tokens, or their dimensions, differ;
+// INVALID_ARGUMENT for queries of another dimension.
 absl::StatusOr<StorageComparison> CompareStorage(ScoredCollection& before, ScoredCollection& after,
                                                  const StorageComparisonOptions& options);
 

@@ -57,7 +57,7 @@ class ColumnParser {
   }
 
  private:
-  // Returns the tensor of a part. The tensor must have one dimension. A negative `size` allows any size.
+  // Finds the one-dimensional tensor FIELD.`part`. It must have `size` elements; if `size` is negative, any number.
   absl::StatusOr<const SafetensorsTensor*> Tensor(std::string_view part, std::string_view dtype, int64_t size) const {
     const std::string name = TensorName(field_, part);
     const SafetensorsTensor* const tensor = header_.Find(name);
@@ -80,7 +80,7 @@ class ColumnParser {
     return idx % kStopBlockDocuments == 0 ? StopStatus(stop_) : absl::OkStatus();
   }
 
-  // Reads offsets. They must begin with 0, must not descend, and must end with `end`.
+  // Reads offsets. The first must be 0, the last `end`, and none may be below the one before it.
   absl::StatusOr<Int64Array> Offsets(std::string_view part, int64_t size, int64_t end) const {
     const absl::StatusOr<const SafetensorsTensor*> tensor = Tensor(part, "I64", size);
     if (!tensor.ok()) return tensor.status();
@@ -161,7 +161,7 @@ class ColumnParser {
     return absl::OkStatus();
   }
 
-  // Finds an array of bits. In its last byte, no bit after the last document may be set.
+  // Finds an array with one bit per document. Unused bits of its last byte must be 0.
   absl::StatusOr<const uint8_t*> Bits(std::string_view part) const {
     const int64_t num_bytes = BitBytes(column_.num_documents);
     const absl::StatusOr<const SafetensorsTensor*> tensor = Tensor(part, "U8", num_bytes);

@@ -1,8 +1,7 @@
-// Parses the file with the values of a shard's fields. Reader, verifier and fuzzer share this parser. The format is
-// described in docs/reference/formats.md.
+// Parses the file with the values of a shard's fields. The format is described in docs/reference/formats.md.
 //
-// A field is a column over the shard's documents. A keyword is stored as the number of its term in the field's list of
-// terms, so that a reader can group documents by integers.
+// A field is a column over the shard's documents. A column of keywords has a sorted list of its distinct keywords
+// (terms), and stores a keyword as its index in this list.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +23,16 @@ inline constexpr std::string_view kFieldFileFormatVersion = "1";
 // The metadata key whose value is the text of the fields (FormatFields).
 inline constexpr std::string_view kDeclarationsKey = "fields";
 
-// Tensors are named FIELD.PART. N documents, K terms, L keywords in the lists of all documents.
+// Tensors are named FIELD.PART; these are the parts. The shard has N documents, a column K terms, and the lists of a
+// keywords column L elements together.
 inline constexpr std::string_view kFieldValues = "values";        // see FieldColumn
 inline constexpr std::string_view kFieldPresent = "present";      // U8 [ceil(N / 8)]: of integer, number, boolean, time
 inline constexpr std::string_view kTermOffsets = "term_offsets";  // I64 [K + 1]: of keyword and keywords
 inline constexpr std::string_view kTermBytes = "term_bytes";      // U8 [B]: of keyword and keywords
 inline constexpr std::string_view kListOffsets = "offsets";       // I64 [N + 1]: of keywords
 
-// One field of a shard's documents. All members point into the parsed bytes, which must outlive it. Bit n of an array
-// of bits is bit n % 8, from the lowest, of byte n / 8.
+// One field of a shard's documents. All members point into the parsed bytes, which must outlive this object. In arrays
+// of bits, document n has bit n % 8 (0 is the lowest) of byte n / 8.
 struct FieldColumn {
   FieldKind kind = FieldKind::kKeyword;
   int64_t num_documents = 0;
@@ -42,8 +42,8 @@ struct FieldColumn {
   int64_t num_terms = 0;
   Int64Array term_offsets;
   std::string_view term_bytes;
-  // [N] of keyword: 0 if the document has no value, else 1 + the number of its term. [L] of keywords: the numbers of
-  // the terms of each document's list, which ascend strictly.
+  // keyword: [N], 0 if the document has no value, else 1 + the index of its term. keywords: [L], the indices of the
+  // terms of each document's list, strictly ascending within a list.
   FileArray<uint32_t> terms;
   Int64Array list_offsets;  // [N + 1] of keywords: the list of document n is terms[list_offsets[n] ...]
 
@@ -62,12 +62,10 @@ struct FieldColumn {
   FieldValue value(int64_t document) const;
 };
 
-// Checks the whole structure of a field file that must have these fields and `num_documents` documents: the format, the
-// declarations, the tensors' types and shapes, that terms ascend and are UTF-8, the numbers of terms, the lists, and
-// that documents without a value have zeros. Not checked: whether the values are those of the payloads. Returns a
-// column for each field. `bytes` is the whole file. INVALID_ARGUMENT names the tensor or key, its value and what was
-// expected. Unknown tensors and metadata are skipped. Ends with the status of `stop` (may be null) once that is
-// stopped.
+// Parses a whole field file, which must have these fields and `num_documents` documents, and checks its structure. Does
+// not check that the values are those in the payloads (fields_verifier.h). Returns a column for each field.
+// INVALID_ARGUMENT names the tensor or key, its value and the expected one. Ignores unknown tensors and metadata.
+// `stop` may be null; once it is stopped, returns its status.
 absl::StatusOr<std::vector<FieldColumn>> ParseFieldFile(std::string_view bytes, const std::vector<Field>& fields,
                                                         int64_t num_documents, const StopSignal* stop = nullptr);
 

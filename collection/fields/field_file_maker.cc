@@ -11,7 +11,7 @@
 namespace maxsim::collection {
 namespace {
 
-// The alignment of a file's data. Field files are read whole, so columns need only the alignment of their elements.
+// The alignment of a field file's data. Field files are never memory-mapped, so the data needs no page alignment.
 constexpr int64_t kAlignment = 64;
 
 void SetBit(std::vector<uint8_t>& bits, int64_t idx, bool value) {
@@ -102,7 +102,7 @@ void FieldFileMaker::Column::AddTermsTo(Parts& parts, const Field& field) const 
   } else {
     for (uint32_t& value : values) value = sorted_numbers[value];
   }
-  // The lists need not be sorted again, because each was added in the order of its terms.
+  // Each document's list is still sorted, because its terms were sorted when the list was added.
   parts.Add(field, kTermOffsets, "I64", offsets.size(), BytesOf(offsets));
   if (field.kind == FieldKind::kKeywords) {
     parts.Add(field, kListOffsets, "I64", list_offsets.size(), BytesOf(list_offsets));

@@ -1,4 +1,4 @@
-// Makes the file that holds the values of a shard's fields (field_file.h).
+// Makes a field file: the file with the values of a shard's fields (field_file.h).
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace maxsim::collection {
 
-// Collects the values of documents, and makes the file of them. The file's bytes depend only on the fields and the
-// values. For one thread.
+// Collects the values of documents and makes the file. Equal fields and values give equal bytes. For one thread.
 class FieldFileMaker {
  public:
-  // The fields have been checked, and must outlive the object.
+  // The fields must have passed CheckFields, and must outlive the object.
   explicit FieldFileMaker(const std::vector<Field>& fields);
   ~FieldFileMaker();
   FieldFileMaker(const FieldFileMaker&) = delete;
   FieldFileMaker& operator=(const FieldFileMaker&) = delete;
 
-  // Adds the next document. Returns the error of FieldReader::Read; then nothing was added.
+  // Adds the next document, with the fields in its payload. If FieldReader::Read fails, returns its error and adds
+  // nothing.
   absl::Status Add(std::string_view payload);
 
   // Returns the bytes of the file.

@@ -48,7 +48,7 @@ class ValueEvents : public JsonEvents {
     bool is_list = false;  // a list that is the value of a field
   };
 
-  // Returns the node of the value that comes next, or kNone if that value is skipped.
+  // Returns the node (key of a field's path) to which the next value belongs; kNone if no field needs the value.
   size_t TakeNode() {
     if (open_.empty()) return kNone;
     if (open_.back().is_list) return open_.back().node;
@@ -73,8 +73,8 @@ class ValueEvents : public JsonEvents {
     return nodes_[node].fields.front();
   }
 
-  // Assigns a scalar to the fields of a node. `make` returns the value for a kind of field, or nullopt if the scalar
-  // does not fit the kind.
+  // Assigns a scalar to the fields whose paths end at a node. make(kind) returns the scalar as a value of this kind, or
+  // nullopt if it does not fit.
   template <typename Make>
   bool Take(size_t node, const std::string& found, const Make& make) {
     if (node == kNone) return true;

@@ -1,4 +1,4 @@
-// Reads the values of a collection's fields out of a document's payload.
+// Reads the values of a collection's fields from a document's payload.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace maxsim::collection {
 
-// One document's value of one field; std::monostate if it has none. Lists of keywords are sorted by bytes and have no
+// A document's value of a field; std::monostate if it has none. Lists of keywords are sorted by bytes and have no
 // duplicates. Times are microseconds since 1970 (time_text.h).
 using FieldValue = std::variant<std::monostate, std::string, std::vector<std::string>, int64_t, double, bool>;
 
 // For one thread.
 class FieldReader {
  public:
-  // The fields have been checked (CheckFields), and must outlive the object.
+  // The fields must have passed CheckFields, and must outlive the object.
   explicit FieldReader(const std::vector<Field>& fields);
 
-  // Returns the values of all fields, in their order; valid until the next call. `payload` is a JSON object, or "" if
-  // the document has none. A document has no value of a field in these cases: a key of the path is missing, the value
-  // or a member on the path is null, or the list is empty. Returns INVALID_ARGUMENT, naming field and value, for a
-  // value of another kind, a text or list that is too long, a repeated key on the path, or malformed JSON.
+  // Returns a value for each field; valid until the next call. `payload` is a JSON object, or "" if the document has no
+  // payload. A document has no value of a field if a key of the path is missing or null, or the list is empty. Returns
+  // INVALID_ARGUMENT, naming field and value, for a value of another kind, a text or list that is too long, a repeated
+  // key on the path, or malformed JSON.
   absl::StatusOr<const std::vector<FieldValue>*> Read(std::string_view payload);
 
   // One key of the paths, in a tree whose root is the payload. Has children or fields, never both.

@@ -32,7 +32,7 @@ std::string Describe(FieldKind kind, const FieldValue& value) {
   return "?";
 }
 
-// Returns the first difference between a document's stored values and `expected`, or nullopt.
+// Describes the first field whose stored value differs from `expected`; nullopt if there is none.
 std::optional<std::string> Difference(const std::vector<Field>& fields, const std::vector<FieldColumn>& columns,
                                       int64_t document, const std::vector<FieldValue>& expected) {
   for (size_t idx = 0; idx < fields.size(); ++idx) {

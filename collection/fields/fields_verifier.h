@@ -1,4 +1,4 @@
-// Compares the columns of fields with the payloads that they were read from.
+// Compares stored field values with the payloads.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace maxsim::collection {
 
-// A document with a wrong stored value of a field, and the first such field.
+// A document whose stored value of a field is wrong; `what` describes the first such field.
 struct WrongField {
   int64_t document = 0;
   std::string what;  // "field \"year\": 2019 is stored, but the payload has 2020"
@@ -23,8 +23,8 @@ struct WrongFields {
   std::vector<WrongField> documents;  // the first `max_kept` of them, ascending
 };
 
-// Reads the fields of every payload again and compares them with `columns`, those of the shard's documents. Skips
-// malformed payloads, because the verifier reports them anyway.
+// Reads the fields from every payload of the shard again and compares them with `columns`. Skips malformed payloads,
+// because collection/inspection/verifier.h reports them.
 WrongFields FindWrongFields(const std::vector<Field>& fields, const std::vector<FieldColumn>& columns,
                             const Shard& shard, size_t max_kept);
 

@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<ShardFields>> ShardFields::Open(const Folder& fol
       ParseFieldFile(bytes->view(), manifest.fields, entry.num_documents, stop);
   if (absl::Status status = StopStatus(stop); !status.ok()) return status;
   if (!columns.ok()) return DataLoss(path, MessageOf(columns.status()));
-  // The columns point into the bytes. Moving the bytes does not change their address.
+  // The columns point into the bytes, whose address does not change when `bytes` is moved.
   return std::unique_ptr<ShardFields>(new ShardFields(std::move(path), *std::move(bytes), *std::move(columns)));
 }
 

@@ -1,4 +1,4 @@
-// Opens the file of a shard's fields for reading.
+// Reads the file with a shard's fields.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ class Folder;
 
 namespace maxsim::collection {
 
-// The fields of a shard's documents, in a copy of the file. The file itself is closed. The class is thread-safe.
+// The fields of a shard's documents, read into memory. Thread-safe.
 class ShardFields {
  public:
-  // Opens the file that the entry names and checks it against the manifest: size, fields, documents, and with
-  // `check_checksum` every byte. INVALID_ARGUMENT if the collection has no fields. DATA_LOSS names the file, what is
-  // wrong and what was expected; other errors are those of Shard::Open. Ends with the status of `stop` (may be null)
-  // once that is stopped.
+  // Reads the field file that the entry names and checks it against the manifest: size, fields, number of documents
+  // and, with `check_checksum`, the checksum. Returns INVALID_ARGUMENT if the collection has no fields. DATA_LOSS names
+  // the file, what is wrong and what was expected. Other errors are those of Shard::Open. `stop` may be null; once it
+  // is stopped, returns its status.
   static absl::StatusOr<std::unique_ptr<ShardFields>> Open(const Folder& folder, const Manifest& manifest,
                                                            const ShardEntry& entry, bool check_checksum,
                                                            const StopSignal* stop = nullptr);
   static absl::StatusOr<std::unique_ptr<ShardFields>> Open(const std::string& folder, const Manifest& manifest,
                                                            const ShardEntry& entry, bool check_checksum);
 
-  // Returns a column for each field of the manifest; valid as long as the object lives.
+  // Returns a column for each field of the manifest, valid as long as this object lives.
   const std::vector<FieldColumn>& columns() const { return columns_; }
   const std::string& path() const { return path_; }
 

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMicrosPerSecond = 1'000'000;
 constexpr int64_t kSecondsPerDay = 86'400;
 
-// Reads parts of a text from front to back. After a part was missing, reads nothing more.
+// Reads the parts of a text one after another. Once a part is missing, ok() is false and nothing more is read.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -34,7 +34,7 @@ class Reader {
     text_.remove_prefix(1);
     return found;
   }
-  // Reads a point and at least one digit after it. Returns them as microseconds, or 0 if there is no point.
+  // Reads a fraction of a second, such as ".25", and returns it in microseconds. Returns 0 if no point comes next.
   int64_t Fraction() {
     if (text_.empty() || text_[0] != '.') return 0;
     text_.remove_prefix(1);
@@ -64,8 +64,8 @@ int64_t DaysOfMonth(int64_t year, int64_t month) {
   return kDays[static_cast<size_t>(month - 1)] + (month == 2 && IsLeapYear(year) ? 1 : 0);
 }
 
-// Returns the days since 1970-01-01 in the Gregorian calendar. In this function years begin with March, so that a
-// leap day is the last day of its year. 400 years have 146,097 days.
+// Returns the days since 1970-01-01 in the Gregorian calendar. Counts years from March, so that a leap day is the last
+// day of its year. 400 years (146,097 days) are added and subtracted, so that no term is negative.
 int64_t DaysSinceEpoch(int64_t year, int64_t month, int64_t day) {
   const int64_t from_march = year + 400 - (month <= 2 ? 1 : 0);  // is not negative
   const int64_t day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;

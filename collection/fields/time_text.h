@@ -12,9 +12,9 @@ namespace maxsim::collection {
 inline constexpr int64_t kMinTimeMicros = -62'167'219'200'000'000;
 inline constexpr int64_t kMaxTimeMicros = 253'402'300'799'999'999;
 
-// Returns the microseconds since 1970-01-01T00:00:00Z. The text has a date, a time and an offset ("Z" or "+hh:mm").
-// Digits of the second beyond the sixth are cut off. Second 60 is the first one of the next minute. Returns nullopt for
-// other text, for days that no month has, and for times outside of kMinTimeMicros .. kMaxTimeMicros.
+// Returns the microseconds since 1970-01-01T00:00:00Z of a date and time with an offset ("Z", "+hh:mm" or "-hh:mm").
+// Ignores digits after the microseconds. Second 60 counts as second 0 of the next minute. Returns nullopt for other
+// text, for days that do not exist, and for times outside of kMinTimeMicros .. kMaxTimeMicros.
 std::optional<int64_t> ParseTime(std::string_view text);
 
 // Formats a time in UTC, with a fraction of 6 digits unless that is 0.

@@ -49,7 +49,7 @@ std::string_view Expected(FieldKind kind) {
   return "?";
 }
 
-// Converts a value to the type of a field. Returns nullopt if no value of that type equals it.
+// Converts a filter's value to the type of a field. Returns nullopt if no value of that type equals it.
 std::optional<FilterValue> Convert(FieldKind kind, const FilterValue& value) {
   const auto* const text = std::get_if<std::string>(&value);
   const auto* const integer = std::get_if<int64_t>(&value);
@@ -148,7 +148,7 @@ class Canonizer {
     return absl::OkStatus();
   }
 
-  // Sorts the values of an "in". If it has only one value, makes it an "equals".
+  // Sorts the values of an "in" and removes duplicates. Turns an "in" with one value into an "equals".
   static void SortValues(FieldKind kind, Filter& filter) {
     if (filter.kind != Filter::Kind::kIn) return;
     std::sort(filter.values.begin(), filter.values.end(),
@@ -213,10 +213,10 @@ class Canonizer {
     children.push_back(std::move(child));
   }
 
-  // Narrows `range` to its intersection with `by`. Both are ranges of the same field.
+  // Replaces `range` by its intersection with `by`. Both must be ranges of the same field.
   void Narrow(const Filter& by, Filter& range) const {
     const FieldKind kind = FindField(fields_, range.field)->kind;
-    // If two bounds have the same value, the exclusive one is the narrower one.
+    // If two bounds have the same value, the exclusive bound is narrower.
     const auto is_narrower = [&](const FilterBound& one, const FilterBound& other, bool is_low) {
       if (one.value == other.value) return !one.inclusive;
       return is_low ? IsLess(kind, other.value, one.value) : IsLess(kind, one.value, other.value);

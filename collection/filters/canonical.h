@@ -1,4 +1,5 @@
-// Converts a filter to its canonical form. Only canonical filters are evaluated, and their text is a key for caches.
+// Converts filters to their canonical form, so that equivalent filters often become equal. Filters must be canonical to
+// be evaluated, and the text of a canonical filter is the key of caches.
 #pragma once
 
 #include <vector>
@@ -9,9 +10,9 @@
 
 namespace maxsim::collection {
 
-// Returns the canonical form of `filter` for a collection that declares `fields` and holds the slots `held`. It matches
-// the same documents of that collection. Returns INVALID_ARGUMENT if the filter fails CheckFilter, names a field that
-// is not declared, or compares a field with a value that it cannot have.
+// Returns the canonical form of `filter` for a collection with the fields `fields` and the slots `held`. Both match the
+// same documents of this collection. Returns INVALID_ARGUMENT if the filter fails CheckFilter, names an unknown field,
+// or compares a field with a value that the field cannot have.
 //
 // - Values have the type of their field: int64_t for integer, double for number, bool for boolean, and strings for
 //   others. Times are written as FormatTime does. A number without a fraction is accepted for an integer.
@@ -21,13 +22,12 @@ namespace maxsim::collection {
 //   merged into one "in".
 // - The values of an "in" ascend, and none repeats. An "in" with one value becomes an "equals".
 // - Children are in the order of their text (FormatFilter), and none repeats.
-// - An in_slots whose range has all of `held` becomes Filter::Everything, which matches every document. The "and", "or"
-//   and "not" that contain it are then simplified. So Everything, or its negation, which matches nothing, can be the
-//   whole result but never a member of an "and" or "or".
+// - An in_slots whose range contains all of `held` becomes Filter::Everything, which matches every document. An "and"
+//   or "or" around it is simplified, so that the result never has Everything or its negation as the child of an "and"
+//   or "or".
 //
-// So the text of the result is a key for caches. Filters that match the same documents for other reasons may have
-// different texts. The canonical form of the result is the result itself, and so is the canonical form of the filter
-// that is parsed from its text, unless it has an in_slots, whose text is not parsed.
+// Filters that match the same documents may still have different canonical forms. The canonical form of the result is
+// the result itself.
 absl::StatusOr<Filter> CanonicalFilter(const Filter& filter, const std::vector<Field>& fields,
                                        const SlotRange& held = SlotRange());
 

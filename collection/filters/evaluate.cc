@@ -14,10 +14,10 @@
 namespace maxsim::collection {
 namespace {
 
-// If at least one in kSparseShare documents matches, a mask is faster than sorting ordinals.
+// If at least one in kSparseShare documents matches, setting bits in a mask is faster than sorting ordinals.
 constexpr size_t kSparseShare = 64;
 
-// Returns the value of a canonical filter in the type that the index has.
+// Returns a canonical filter's value in the type of the index. Times become microseconds.
 template <typename T>
 T ValueOf(FieldKind kind, const FilterValue& value) {
   if (kind == FieldKind::kTime) return static_cast<T>(*ParseTime(std::get<std::string>(value)));
@@ -36,8 +36,7 @@ typename SortedValues<T>::Places FindRange(const FieldIndex& field, const Sorted
   return values.InRange(bound(low), bound(high));
 }
 
-// Evaluates "equals", "in" and "range" of a field whose values are sorted. A canonical filter has no two equal
-// values.
+// Evaluates an "equals", "in" or "range" of a field that is indexed by sorted values.
 template <typename T>
 OrdinalBitmap EvaluateSorted(const Filter& filter, const FieldIndex& field, const SortedValues<T>& values,
                              int64_t num_documents) {
@@ -115,8 +114,8 @@ absl::StatusOr<OrdinalBitmap> EvaluateSlots(const Filter& filter, const ShardInd
   return in_slots(filter.slots);
 }
 
-// Subtracts the negated children from the intersection of the others. A complement is needed only if all children are
-// negated.
+// Intersects the children that are not negated, or starts with all documents if there are none. Then subtracts the
+// documents of the negated children.
 absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex& index, const StopCheck& check,
                                           const FindInSlots& in_slots) {
   std::optional<OrdinalBitmap> set;

@@ -12,17 +12,17 @@
 
 namespace maxsim::collection {
 
-// Returns the ordinals of the documents whose ids have a slot in the range. An error ends the evaluation.
+// Returns the ordinals of the shard's documents whose ids have a slot in the range. An error ends the evaluation.
 using FindInSlots = std::function<absl::StatusOr<OrdinalBitmap>(const SlotRange& slots)>;
 
-// Returns the ordinals of the documents that match. `filter` is in its canonical form for the fields of the index
-// (CanonicalFilter); INVALID_ARGUMENT if it names another field. Thread-safe. Memory is a few bitmaps for each level
-// of the filter, and 4 bytes for each document that a comparison of a rare keyword or of a number matches.
+// Returns the ordinals of the shard's documents that match. `filter` must be canonical for the fields of the index
+// (CanonicalFilter); returns INVALID_ARGUMENT if it names another field. Thread-safe. Takes memory for a few bitmaps
+// per level of the filter.
 //
 // `check` (may be null) is called before each comparison; an error that it returns ends the evaluation.
 //
-// `in_slots` finds the documents of an in_slots, because an index has no ids. It is not called for all slots. It may be
-// null if the filter has no other in_slots.
+// `in_slots` finds the documents of an in_slots node, because the index has no ids. May be null if every in_slots in
+// the filter is Filter::Everything.
 absl::StatusOr<OrdinalBitmap> EvaluateFilter(const Filter& filter, const ShardIndex& index,
                                              const StopCheck& check = nullptr, const FindInSlots& in_slots = nullptr);
 

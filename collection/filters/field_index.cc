@@ -6,13 +6,13 @@
 namespace maxsim::collection {
 namespace {
 
-// A term gets a bitmap if at least kFrequentDocuments documents have it, and at least one document in kFrequentShare
-// does. The bitmap takes at most about 2 bytes per document that has the term, and a list takes 4. Unions of bitmaps
-// are also faster than unions of lists.
+// A term gets a bitmap instead of a list of ordinals if at least kFrequentDocuments documents, and at least one
+// document in kFrequentShare, have it. A bitmap takes at most about 2 bytes per document that has the term, and a list
+// 4. Unions of bitmaps are also faster.
 constexpr int64_t kFrequentDocuments = 256;
 constexpr int64_t kFrequentShare = 256;
 
-// The prefixes of sorted values take at most 2 bytes per document.
+// Maximum number of masks (prefixes_) of a SortedValues. They take at most 2 bytes per document.
 constexpr size_t kMaxPrefixes = 16;
 constexpr size_t kMinPrefixStep = 1024;
 
@@ -44,7 +44,7 @@ OrdinalBitmap PresentOf(const FieldColumn& column) {
   return OrdinalBitmap::FromMask(mask);
 }
 
-// Calls `take` with each document and the number of each term that it has, in the order of the documents.
+// Calls take(document, term) for every term of every document, in the order of the documents.
 template <typename Take>
 void ForEachTerm(const FieldColumn& column, const Take& take) {
   for (int64_t document = 0; document < column.num_documents; ++document) {
@@ -301,10 +301,10 @@ int64_t MaxIndexBytes(const std::vector<FieldValue>& values) {
 }
 
 int64_t MaxIndexBytes(const std::vector<Field>& fields, int64_t num_documents, int64_t file_bytes) {
-  // An index takes at most twice the bytes of the arrays and terms in the file. Terms get a second array of offsets.
-  // Values, which have 8 bytes, get 4 more for the documents that have them, and 2 more for prefixes. A bitmap takes
-  // at most 2 bytes per document and 8 KiB per 65,536 documents, and a field has up to two bitmaps (present_,
-  // is_true_). The bitmaps of frequent terms take less than the numbers of these terms in the file.
+  // Without present_ and is_true_, an index takes at most twice the bytes of the arrays and terms in the file. Terms
+  // get a second array of offsets. A value of 8 bytes gets 4 more for its ordinal and 2 for prefixes_. Bitmaps of
+  // frequent terms take less than the terms' indices in the file. present_ and is_true_ each take at most 2 bytes per
+  // document, and at most 8 KiB per 65,536 documents.
   constexpr int64_t kContainerDocuments = 65'536;
   constexpr int64_t kMaxContainerBytes = 8192;
   constexpr int64_t kContainerOverhead = 64;

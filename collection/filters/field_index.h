@@ -1,4 +1,4 @@
-// Finds the documents of a shard by the values of their fields.
+// In-memory indexes that find the documents of a shard by the values of their fields.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,13 @@
 
 namespace maxsim::collection {
 
-// Values in ascending order, each with the document that has it. A value's place is its index in this order. In
-// addition there is a mask (one bit per document) after every 1,024 values, or num_documents / 16 if that is more. It
-// has the documents of all values up to there. So the documents of a long range are the difference of two masks, plus a
-// few single bits.
+// Values in ascending order, each with the document that has it. A value's place is its index in this order. For every
+// 1,024 values (or num_documents / 16 if that is more), a mask with one bit per document has the documents of all
+// values up to there. So the documents of a long range are the difference of two masks, plus some single bits.
 template <typename T>
 class SortedValues {
  public:
-  // `values` has the documents with a value. The shard has `num_documents`.
+  // `values` has a pair (value, ordinal) for each document with a value. The shard has `num_documents` documents.
   SortedValues(std::vector<std::pair<T, uint32_t>> values, int64_t num_documents);
   SortedValues() = default;
 
@@ -49,8 +48,8 @@ class SortedValues {
   int64_t memory_bytes() const;
 
  private:
-  // Flips, in the mask, the bits of the documents that have the first `place` values in ascending order. AddTo calls it
-  // for both ends of a range, so only the bits of the range's documents change.
+  // Flips the bits of the documents that have the first `place` values. AddTo calls it for both ends of a range;
+  // together this changes only the bits of the range's documents.
   void FlipBefore(size_t place, absl::Span<uint64_t> mask) const;
 
   std::vector<T> values_;
@@ -60,20 +59,20 @@ class SortedValues {
   std::vector<uint64_t> prefixes_;  // masks; the i-th one has the documents at the places before (i + 1) * step_
 };
 
-// Terms in ascending order, each with the documents that have it. A term that many documents have keeps them in a
-// bitmap; the other terms share one array, in which the documents of each ascend.
+// Terms in ascending order, each with the documents that have it: a bitmap for a frequent term, a list of ascending
+// ordinals for a rare one.
 class TermLists {
  public:
   explicit TermLists(const FieldColumn& column);
   TermLists() = default;
 
-  // Adds the documents that have one of the terms to a set. Terms that do not exist add none.
+  // Adds to `set` the documents that have at least one of the terms. Ignores unknown terms.
   void AddTo(absl::Span<const std::string_view> terms, OrdinalBitmap& set) const;
 
   size_t size() const { return term_offsets_.empty() ? 0 : term_offsets_.size() - 1; }
-  // Returns the term at a place in the order. It is valid as long as the object is.
+  // Returns the term with index `idx` in ascending order, valid as long as this object lives.
   std::string_view term(size_t idx) const;
-  // Counts the documents that have this term and whose bit is set in `mask`. A document's bit is bit `first` +
+  // Counts the documents that have term `idx` and whose bit in `mask` is set. A document's bit is bit `first` +
   // ordinal.
   uint64_t CountIn(size_t idx, absl::Span<const uint64_t> mask, uint32_t first) const;
 
@@ -118,10 +117,10 @@ class FieldIndex {
   SortedValues<double> numbers_;
 };
 
-// All fields of a shard. Thread-safe.
+// The indexes of all fields of a shard. Thread-safe.
 class ShardIndex {
  public:
-  // `columns` are those of `fields`, which must outlive the object. All have `num_documents`.
+  // `columns` has one column of `num_documents` documents for each field. `fields` must outlive the object.
   ShardIndex(const std::vector<Field>& fields, const std::vector<FieldColumn>& columns, int64_t num_documents);
 
   int64_t num_documents() const { return num_documents_; }
@@ -137,13 +136,12 @@ class ShardIndex {
   std::vector<FieldIndex> indexes_;
 };
 
-// Returns an upper bound of the bytes that a document with these values adds to ShardIndex::memory_bytes. An index
-// without documents takes at most kMaxIndexBytesPerField for each field.
+// Returns an upper bound of the bytes that a document with these values adds to ShardIndex::memory_bytes(). An empty
+// index takes at most kMaxIndexBytesPerField per field.
 int64_t MaxIndexBytes(const std::vector<FieldValue>& values);
 inline constexpr int64_t kMaxIndexBytesPerField = 1024;
 
-// Returns an upper bound of ShardIndex::memory_bytes for a shard that is not open yet. `file_bytes` is the size of its
-// field file (FieldFileBytes).
+// Returns an upper bound of ShardIndex::memory_bytes() for a shard whose field file has `file_bytes` (FieldFileBytes).
 int64_t MaxIndexBytes(const std::vector<Field>& fields, int64_t num_documents, int64_t file_bytes);
 
 }  // namespace maxsim::collection

@@ -1,4 +1,4 @@
-// Filters: a tree of conditions on field values and slots, which selects the documents of a request.
+// A filter is a tree of conditions on field values and slots. Only documents that match a request's filter are scored.
 //
 // A filter is parsed from text (filter_text.h), JSON or a protobuf message into the same tree. Before it is evaluated
 // (evaluate.h), it is checked against the fields of a collection and converted to its canonical form (canonical.h).
@@ -17,13 +17,13 @@
 
 namespace maxsim::collection {
 
-// Filters are untrusted. These limits bound the cost of storing, printing and evaluating one. 32 levels are far more
-// than people write, and a list of 16,384 values takes a millisecond.
+// Clients send filters, so these limits bound the cost of storing and evaluating one. 32 levels are far more than
+// people write, and a list of 16,384 values takes a millisecond.
 inline constexpr int kMaxFilterDepth = 32;
 inline constexpr size_t kMaxFilterNodes = 1024;
 inline constexpr size_t kMaxFilterValues = 16'384;  // of all nodes together
-// The number of nodes that a router adds to a client's filter. They do not count against kMaxFilterNodes and
-// kMaxFilterDepth (CheckFilter).
+// The number of nodes that a router adds to a client's filter (CheckFilter). They do not count towards kMaxFilterNodes
+// and kMaxFilterDepth.
 inline constexpr size_t kNumRestrictingNodes = 2;
 
 // A value that documents are compared with. A time is a string of RFC 3339.
@@ -36,11 +36,11 @@ struct FilterBound {
   friend bool operator==(const FilterBound&, const FilterBound&) = default;
 };
 
-// One node of the tree. If a document has no value of a field, it does not match equals, in, range and exists on this
-// field, and therefore matches their negations.
+// One node of the tree. A document without a value of a field does not match equals, in, range or exists on this field,
+// so it matches their negations.
 //
-// An in_slots comes only from messages (Filter.in_slots). Text and JSON, which people write, have no form of it that is
-// parsed. It is still printed in both, for cache keys and for errors.
+// Only protobuf messages can contain an in_slots. The parsers of text and JSON refuse it, but both formatters print it,
+// for cache keys and errors.
 struct Filter {
   enum class Kind : uint8_t {
     kAnd,      // all children match; at least one
@@ -84,15 +84,14 @@ struct Filter {
   friend bool operator==(const Filter&, const Filter&) = default;
 };
 
-// Checks a filter against the rules for each kind of node above, and against the limits. INVALID_ARGUMENT names what is
-// wrong and the limit. Functions that recurse over a filter that has passed need no other limit. A range with two
-// bounds counts as an "and" of two comparisons, as its text has it; inside of an "and" it counts as two comparisons.
-// Routers restrict a client's filter to slots by an "and" at the root, whose two children are the client's filter and
-// an in_slots, in this order. Only the first child of such an "and" counts.
+// Checks a filter against the rules of each Kind and against the limits. INVALID_ARGUMENT says what is wrong. Functions
+// that recurse over a checked filter need no depth limit. A range with two bounds counts as three nodes (an "and" of
+// two comparisons); directly inside an "and" it counts as two. A router restricts a client's filter F to slots by
+// sending and(F, in_slots). In a filter of this form only F counts.
 absl::Status CheckFilter(const Filter& filter);
 
-// Returns the range of an in_slots anywhere in the filter that has slots outside of `held`, or nullopt if there is
-// none. The filter has passed CheckFilter.
+// Returns the slot range of the first in_slots in the filter that is not inside `held`; nullopt if there is none. The
+// filter must have passed CheckFilter.
 std::optional<SlotRange> FindSlotsOutside(const Filter& filter, const SlotRange& held);
 
 }  // namespace maxsim::collection

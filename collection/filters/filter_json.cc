@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kKeys = "and, or, not, or field with equals, in, gt, gte, lt, lte or exists";
 
-// Each level of a filter takes one level of JSON for its object, and another for an array if it has siblings.
+// Each level of a filter takes up to two levels of JSON: its object, and the array of an "and" or "or" around it.
 constexpr int kMaxJsonDepth = 2 * kMaxFilterDepth + 2;
 
 class FilterEvents : public JsonEvents {

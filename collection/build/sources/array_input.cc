@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::string_view kNpySuffix = ".npy";
 
-// Reads the header at the beginning of a stream of `total_bytes`, and leaves the stream at the first element.
+// Reads the header of a .npy stream of `total_bytes`, and leaves the stream at the first element.
 absl::StatusOr<NpyHeader> ReadNpyHeader(ByteStream& stream, int64_t total_bytes) {
-  // These bytes are the magic, the version and the longest length field. The text follows.
+  // The magic, the version, and the length field (2 or 4 bytes). The header's text follows.
   constexpr int64_t kFixedBytes = 12;
   std::string bytes(static_cast<size_t>(std::min(kFixedBytes, total_bytes)), '\0');
   if (absl::Status status = stream.Read(bytes.data(), bytes.size()); !status.ok()) return status;
@@ -41,8 +41,7 @@ absl::StatusOr<ArrayInput> OpenNpyStream(std::string origin, std::unique_ptr<Byt
   return ArrayInput{std::move(origin), header->type, std::move(header->shape), std::move(stream)};
 }
 
-// Lists names of arrays for a message. A file may have many arrays with any names, so the list has the first names
-// and the total.
+// Lists names of arrays for a message: the first five and the total, because a file may have very many.
 class NameList {
  public:
   void Add(std::string_view name) {

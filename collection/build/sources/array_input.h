@@ -1,4 +1,4 @@
-// Reads arrays by name inside the files that a build imports from.
+// Reads arrays from .npy files, and by name from .npz and safetensors archives.
 #pragma once
 
 #include <cstdint>
@@ -32,20 +32,20 @@ class ArrayArchive {
  public:
   virtual ~ArrayArchive() = default;
   virtual bool Has(const std::string& name) const = 0;
-  // Returns an entry of a safetensors file's metadata; nullopt if there is none, and for .npz.
+  // Returns an entry of a safetensors file's metadata; nullopt if there is no such key, and always for .npz.
   virtual std::optional<std::string> FindMetadata(std::string_view key) const = 0;
-  // Returns NOT_FOUND, which lists the existing names, if there is no array with this name.
+  // If there is no array with this name, returns NOT_FOUND with the existing names.
   virtual absl::StatusOr<ArrayInput> Open(const std::string& name) const = 0;
 };
 
 absl::StatusOr<std::unique_ptr<ArrayArchive>> OpenArchive(const std::string& path);
 
-// Reads an integer array of one dimension with at most `max_count` elements, and passes each to `take`. The first error
-// of `take` ends the reading, so the rest of a bad array is not decompressed.
+// Reads a one-dimensional integer array, and passes each element to `take`. Fails if there are more than `max_count`.
+// The first error of `take` ends the reading and is returned.
 absl::Status ForEachInteger(ArrayInput& array, int64_t max_count,
                             absl::FunctionRef<absl::Status(int64_t idx, int64_t value)> take);
 
-// Reads an integer array of one dimension with `max_count` elements at most, as a whole.
+// Returns a one-dimensional integer array. Fails if it has more than `max_count` elements.
 absl::StatusOr<std::vector<int64_t>> ReadIntegers(ArrayInput& array, int64_t max_count);
 
 }  // namespace maxsim::collection

@@ -89,7 +89,7 @@ class MemberStream : public ByteStream {
       next += made;
       count -= made;
       if (count == 0) break;
-      // The input or the stream has ended early, or is damaged. Without this check the loop would never end.
+      // The compressed data is damaged, or ends too early: zlib makes no progress, and the loop would never end.
       if ((result != Z_OK && result != Z_BUF_ERROR) || (made == 0 && zlib_.avail_in == 0 && compressed_left_ == 0)) {
         return Damaged("its compressed bytes are damaged or cut off");
       }

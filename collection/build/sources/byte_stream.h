@@ -15,12 +15,12 @@ class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  // Reads the next `count` bytes into `out`. Returns DATA_LOSS if the stream ends earlier, or, at the end of an archive
-  // member, if its checksum is wrong.
+  // Reads the next `count` bytes into `out`. Returns DATA_LOSS if fewer are left, or if these bytes end an archive
+  // member whose checksum is wrong.
   virtual absl::Status Read(void* out, size_t count) = 0;
 };
 
-// Bytes [begin, end) of a file, which must lie inside it.
+// Reads bytes [begin, end) of a file. They must exist.
 std::unique_ptr<ByteStream> ReadRange(std::shared_ptr<const InputFile> file, int64_t begin, int64_t end);
 
 // Reads the uncompressed bytes of a member of the archive `file`. The CRC is checked when the last byte is read.

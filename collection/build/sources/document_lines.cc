@@ -13,7 +13,7 @@ constexpr int64_t kReadBytes = int64_t{1} << 20;
 
 class LinePayloads : public PayloadSource {
  public:
-  // The type of the ids does not matter here, because the first pass has checked the ids.
+  // Reads the payloads only: the first pass over the file has already read and checked the ids.
   explicit LinePayloads(std::shared_ptr<const InputFile> file) : reader_(std::move(file)) {}
 
   absl::StatusOr<std::string_view> Next() override {
@@ -129,7 +129,7 @@ absl::Status ConvertId(DocumentLine& document, IdType type, bool convert) {
   } else {
     const char* const end = document.string_id.data() + document.string_id.size();
     const auto [rest, error] = std::from_chars(document.string_id.data(), end, document.int_id);
-    // Accepts an integer only in its usual form, so that two different texts cannot become the same id.
+    // Refuses forms such as "007" or "+7", so that two different texts cannot become the same id.
     if (error != std::errc() || rest != end || Cat(document.int_id) != document.string_id) {
       return Invalid("id ", shown, " is not a 64-bit integer in plain decimal, which --id-type int64 asks for");
     }

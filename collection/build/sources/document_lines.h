@@ -15,13 +15,14 @@
 
 namespace maxsim::collection {
 
-// Lines of a text file, without their ends. Holds one block of the file.
+// Reads the lines of a text file, without the '
+// ' at their end. Holds one block of the file in memory.
 class LineReader {
  public:
   explicit LineReader(std::shared_ptr<const InputFile> file) : file_(std::move(file)) {}
 
-  // Returns the next line, valid until the next call; nullopt at the end of the file. INVALID_ARGUMENT naming file and
-  // line when it is longer than kMaxLineBytes.
+  // Returns the next line, valid until the next call; nullopt at the end of the file. If the line is longer than
+  // kMaxLineBytes, returns INVALID_ARGUMENT with file and line.
   absl::StatusOr<std::optional<std::string_view>> Next();
 
   // Returns the number, from 1 on, of the line that Next returned last.
@@ -37,28 +38,27 @@ class LineReader {
   int64_t line_number_ = 0;
 };
 
-// Converts a document's id to `type`, if nothing is lost. Otherwise returns INVALID_ARGUMENT. Without `convert`,
-// returns INVALID_ARGUMENT for every id of another type.
+// Converts a document's id to `type`. Returns INVALID_ARGUMENT if the text is not a plain decimal integer. If `convert`
+// is false, returns INVALID_ARGUMENT for an id of the other type instead of converting it.
 absl::Status ConvertId(DocumentLine& document, IdType type, bool convert);
 
-// Reads documents of a file of lines. A name that ends in .jsonl, .ndjson or .json, or a first line that begins with
-// '{', makes it JSON Lines; every other file is plain text, each line an id, which is a string. Empty lines are only
-// allowed at the end.
+// Reads documents from a file. It is JSON Lines if its name ends in .jsonl, .ndjson or .json, or its first line begins
+// with '{'. Otherwise it is plain text, and each line is a string id. Empty lines are only allowed at the end.
 class DocumentLineReader {
  public:
   // `id_type` has the meaning of ImportOptions::id_type.
   DocumentLineReader(const std::shared_ptr<const InputFile>& file, std::optional<IdType> id_type);
 
-  // Returns the next document, its id in the reader's type; nullopt at the end.
+  // Returns the next document, with its id converted to id_type(); nullopt at the end.
   absl::StatusOr<std::optional<DocumentLine>> Next();
 
-  // Returns the type of the ids: the given one, or that of the first document. In the latter case it is nullopt before
-  // the first Next.
+  // Returns the type of the ids: the constructor's or, if that was nullopt, the first document's (nullopt before the
+  // first Next).
   std::optional<IdType> id_type() const { return id_type_; }
   std::string Where() const { return lines_.Where(); }
 
  private:
-  // Reads a line, without the byte order mark that a text file may begin with.
+  // Reads a line. Removes a byte order mark at the start of a text file.
   absl::StatusOr<std::optional<std::string_view>> NextLine();
   absl::StatusOr<DocumentLine> Parse(std::string_view line);
 
@@ -68,7 +68,7 @@ class DocumentLineReader {
   std::optional<IdType> id_type_;
 };
 
-// Returns the payloads of a JSON Lines file. Reads the file a second time for them.
+// Returns a source of the payloads in a JSON Lines file. It reads the file from the beginning.
 std::unique_ptr<PayloadSource> ReadLinePayloads(std::shared_ptr<const InputFile> file);
 
 }  // namespace maxsim::collection

@@ -1,4 +1,4 @@
-// Rotates and quantises documents on their way into i8 storage, several at a time.
+// Rotates documents' vectors and quantises them to i8, several documents at a time.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace maxsim::collection {
 
-// `num_threads` is at least 1 and includes the caller's thread; fewer run if the system gives no more. The result does
-// not depend on their number.
+// `num_threads` is at least 1 and includes the caller's thread. If the system cannot start that many, fewer run, with
+// the same result.
 class DocumentQuantizer {
  public:
   DocumentQuantizer(int32_t dim, uint64_t rotation_seed, int num_threads)
@@ -17,9 +17,9 @@ class DocumentQuantizer {
 
   int num_threads() const { return num_threads_; }
 
-  // Quantises documents of `lengths` tokens, whose rows follow each other in `rows` [sum of lengths, dim]. Rotates
-  // `rows` in place, and fills `elements` [sum of lengths, dim] and `scales` and `losses` [lengths.size()]. Values must
-  // be finite and within kMaxAbsValue.
+  // Quantises one document per entry of `lengths` (its tokens). `rows` [sum of lengths, dim] has their vectors one
+  // after another, and is overwritten with the rotated vectors. Fills `elements` [sum of lengths, dim], and `scales`
+  // and `losses` [lengths.size()]. Values must be finite and within kMaxAbsValue.
   void Quantize(absl::Span<const int32_t> lengths, absl::Span<float> rows, int8_t* elements, absl::Span<float> scales,
                 absl::Span<QuantizationLoss> losses) const;
 

@@ -1,4 +1,4 @@
-// Joins the sources of several inputs into one, which reads them one after another.
+// Joins the sources of several inputs into one source that reads them one after another.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace maxsim::collection {
 
-// Returns the token vectors of all sources, at least one, which have the same dimension. If all have the same type,
-// keeps it. Otherwise converts to f32: f16, bf16 and f32 exactly, f64 rounded to nearest.
+// Returns a source of the token vectors of all `sources`: at least one, and all of the same dimension. If they have
+// different element types, converts to f32 (f64 is rounded to nearest).
 std::unique_ptr<TokenSource> JoinTokens(std::vector<std::unique_ptr<TokenSource>> sources);
 
 // The payloads of one input; `source` is null if none of its documents has one.

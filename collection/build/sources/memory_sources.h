@@ -1,4 +1,4 @@
-// Sources over data that is in memory already: small collections, tests.
+// Sources that read from memory, for small collections and tests.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace maxsim::collection {
 
-// Borrows [num_tokens, dim] elements, which must outlive the object.
+// Reads token vectors from an array [num_tokens, dim], which must outlive the object.
 class MemoryTokens : public TokenSource {
  public:
   MemoryTokens(ElementType type, int64_t dim, int64_t num_tokens, const void* data)

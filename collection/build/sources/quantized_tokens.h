@@ -1,5 +1,5 @@
-// Dequantises token vectors to FP32 while they are read: i8 elements with a scale per token or per document, F8_E4M3
-// elements with or without scales, and the rotated rows of this project's own i8 shards.
+// Dequantises token vectors to FP32 while they are read: i8 elements with scales, F8_E4M3 elements with or without
+// scales, and the rotated rows of this project's own i8 shards.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace maxsim::collection {
 
-// True for the element types that this reads.
+// Returns true for i8 and F8_E4M3.
 bool IsQuantized(ElementType type);
 
 struct Quantization {
-  // Scales, of a floating-point type, finite and not negative: one for each token ([T] or [T, 1]), one for each
-  // document ([N] or [N, 1]), or one for all ([] or [1]). Required for i8. f8_e4m3 without scales is used unscaled.
+  // Scales of a floating-point type, finite and not negative: one per token ([T] or [T, 1]), one per document ([N] or
+  // [N, 1]), or one for all ([] or [1]). Required for i8. Without scales, f8_e4m3 elements are the values themselves.
   std::optional<ArrayInput> scales;
   // The seed of the rotation before quantisation; nullopt if the rows were not rotated.
   std::optional<uint64_t> rotation_seed;
 };
 
 // Returns a source of type f32: scale x element, rotated back. `tokens` is [T, d] of a quantised type; `lengths` are
-// those of the documents and sum to T. Scales are read along with the tokens, so Next returns the error for a wrong
-// value. Returns INVALID_ARGUMENT if scales are missing, or have another type or shape.
+// the documents' token counts and sum to T. Returns INVALID_ARGUMENT if scales are missing, or have a wrong type or
+// shape. A wrong scale value is found later, by the source's Next.
 absl::StatusOr<std::unique_ptr<TokenSource>> OpenQuantizedTokens(ArrayInput tokens, Quantization quantization,
                                                                  std::vector<int32_t> lengths);
 

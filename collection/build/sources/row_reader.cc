@@ -15,12 +15,12 @@
 namespace maxsim::collection {
 namespace {
 
-// Tokens are converted, checked and written in blocks of this size. It is large enough to make system calls cheap,
-// and small enough for a cache.
+// Tokens are converted, checked and written in blocks of this size: large enough that system calls cost little, and
+// small enough for a cache.
 constexpr int64_t kBlockBytes = int64_t{1} << 20;
 
-// The bytes of FP32 values that a thread gets to quantise at a time. This is some milliseconds of work, and starting
-// a thread takes tens of microseconds.
+// Bytes of FP32 values that each thread quantises per batch: some milliseconds of work, much more than the tens of
+// microseconds that starting a thread takes.
 constexpr int64_t kQuantizedBytesPerThread = int64_t{2} << 20;
 
 // Narrows FP64 values to FP32, because ConvertElements does not take FP64.
@@ -62,8 +62,7 @@ absl::StatusOr<RowReader::Block> RowReader::NextConverted() {
   return block;
 }
 
-// Counts the quantisation loss of rows that are already in i8. The block may begin and end in the middle of a
-// document.
+// Adds up the quantisation loss of rows that arrive in i8. The block may begin and end within a document.
 void RowReader::CountStored(const char* rows, const Block& block) {
   const auto* elements = reinterpret_cast<const int8_t*>(rows);
   int64_t row = block.first_row;
@@ -96,8 +95,7 @@ absl::StatusOr<const char*> RowReader::Convert(const void* source, int64_t num_r
     ConvertElements(from, values, encoding_.storage, converted_.data(), count);
     values = converted_.data();
   }
-  // Checks the values after they were narrowed. NaN and infinity are unchanged by this, and a value that is too large
-  // has become infinity.
+  // Checks the converted values: NaN and infinity survive a conversion, and a value that is too large becomes infinity.
   if (const std::optional<size_t> index = FindUnusableElement(encoding_.storage, values, count)) {
     return UnusableValue(source, static_cast<int64_t>(*index));
   }
@@ -180,7 +178,7 @@ absl::Status RowReader::CheckScale(int64_t document, float scale) const {
                  scale * static_cast<float>(kMaxInt8), " after the rotation is beyond the limit of ", kMaxAbsValue);
 }
 
-// Returns an error that says where element `index` of the rows that were read last is.
+// Returns an error with the row, column and document of element `index` of the rows that were read last.
 absl::Status RowReader::UnusableValue(const void* source, int64_t index) const {
   int64_t row = row_ + index / tokens_.dim();
   int64_t document = document_;
@@ -192,7 +190,7 @@ absl::Status RowReader::UnusableValue(const void* source, int64_t index) const {
                                : LoadFloat(tokens_.type(), source, static_cast<size_t>(index));
   std::string problem = is_int8 ? "is not in -127 .. 127" : "is not finite";
   if (!is_int8 && std::isfinite(value)) {
-    // A finite value up to kMaxAbsValue can only be refused because it is too large for f16.
+    // The value is finite. If it is within kMaxAbsValue and was still refused, it is too large for f16.
     problem = std::fabs(value) <= kMaxAbsValue && encoding_.storage == ScalarType::kF16
                   ? std::string("is too large for f16 (largest: 65504)")
                   : Cat("is beyond the limit of ", kMaxAbsValue);

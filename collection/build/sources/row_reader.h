@@ -1,4 +1,4 @@
-// Reads token vectors from a source, one document after another, and turns them into the rows that shards store.
+// Reads token vectors from a source and converts them to the rows that shards store.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class RowReader {
   // `tokens` must be at the catalog's first document. All arguments must outlive the reader.
   RowReader(const TokenEncoding& encoding, const Catalog& catalog, TokenSource& tokens);
 
-  // Consecutive rows, [num_rows, dim] in the storage type, packed. They begin at row `first_row` of `document`, and may
-  // continue with the rows of the next documents.
+  // Consecutive rows: [num_rows, dim] of the storage type. The first is row `first_row` of `document`. The block may
+  // end within a document or continue with rows of the next documents.
   struct Block {
     int64_t document = 0;
     int64_t first_row = 0;
@@ -38,13 +38,13 @@ class RowReader {
     const char* rows = nullptr;
   };
 
-  // Returns the next rows, at least one, valid until the next call. Must not be called after the last row. If values
-  // are quantised, a block only has whole documents. Returns INVALID_ARGUMENT, with row, column and document, for a
-  // value that is not finite or does not fit the storage. Other errors are the source's.
+  // Returns the next rows, at least one, valid until the next call. Must not be called after the last row. If this
+  // reader quantises values, a block has whole documents only. Returns INVALID_ARGUMENT, with row, column and document,
+  // for a value that is not finite or does not fit the storage type. Other errors are the source's.
   absl::StatusOr<Block> Next();
 
-  // Returns the scale of a document and adds its loss to loss(). Only for i8. Call it once per document, in order,
-  // after the block with the document's last row.
+  // Returns the scale of a document and adds the document's quantisation loss to loss(). Only for i8 storage. Call it
+  // once per document, in order, after the block with the document's last row.
   absl::StatusOr<float> ScaleOf(int64_t document);
 
   // Returns the total loss of the documents that ScaleOf was called for.
@@ -71,8 +71,7 @@ class RowReader {
   std::vector<char> converted_;  // a block as it is stored
   std::vector<float> scales_;    // of the documents that were quantised last
   int64_t first_scale_ = 0;      // the document of the first of these scales
-  // Losses of the documents whose rows were returned, but for which ScaleOf was not called yet. The last document may
-  // have more rows to come.
+  // Losses of the documents whose rows were returned, but for which ScaleOf was not called yet.
   std::deque<QuantizationLoss> losses_;
   int64_t first_loss_ = 0;
   QuantizationLoss loss_;

@@ -14,13 +14,13 @@ namespace maxsim::collection {
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  // A floating-point type, or i8 if the rows are already rotated and quantised as the collection stores them.
+  // Returns a floating-point type, or i8 if the rows are already rotated and quantised as the collection stores them.
   virtual ElementType type() const = 0;
   virtual int64_t dim() const = 0;
   virtual int64_t num_tokens() const = 0;
-  // Returns the next `num_rows` rows, [num_rows, dim] row-major, not necessarily aligned; valid until the next call.
+  // Returns the next `num_rows` rows, [num_rows, dim], not necessarily aligned; valid until the next call.
   virtual absl::StatusOr<const void*> Next(int64_t num_rows) = 0;
-  // Returns the next document's scale if rows are i8. Called once for each document, after its rows were read.
+  // Returns the next document's scale. Only for i8 rows. Called once per document, after its rows were read.
   virtual absl::StatusOr<float> NextStoredScale() { return absl::InternalError("these token vectors have no scales"); }
 };
 
