@@ -1,5 +1,5 @@
-// The names of the groups of servers in a cluster, as the configuration of routers and the layout of a collection use
-// them.
+// The names of groups (servers of a cluster that hold the same partitions). Routers' configurations and the layouts of
+// collections use them.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace maxsim::collection {
 
 inline constexpr size_t kMaxGroupNameBytes = 64;
 
-// Returns whether `name` consists of 1 to 64 of the characters A-Z a-z 0-9 . _ -
+// Returns whether `name` has 1 to 64 characters of A-Z a-z 0-9 . _ -
 inline bool IsGroupName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxGroupNameBytes && std::all_of(name.begin(), name.end(), [](char c) {
     return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '.' || c == '_' ||

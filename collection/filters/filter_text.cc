@@ -40,7 +40,7 @@ class Parser {
   }
 
  private:
-  // Finds the next token. Invalid text becomes a token, too, so that the error message can show it.
+  // Reads the next token into token_. Invalid text also becomes a token, so that error messages can show it.
   void Advance() {
     while (at_ < text_.size() && (text_[at_] == ' ' || (text_[at_] >= '\t' && text_[at_] <= '\r'))) ++at_;
     token_ = {Token::Kind::kEnd, {}, at_};
@@ -119,7 +119,7 @@ class Parser {
     std::vector<Filter> members;
     members.push_back(*std::move(first));
     while (TakeWord(word)) {
-      // Each member adds at least one node. So a filter with too many nodes is refused before it takes much memory.
+      // Every member adds at least one node, so too many members are refused early, before they take much memory.
       if (++num_members_ > kMaxFilterNodes) return Invalid("the filter has more than ", kMaxFilterNodes, " nodes");
       absl::StatusOr<Filter> next = parse(depth);
       if (!next.ok()) return next;
@@ -202,7 +202,7 @@ class Parser {
     if (TakeWord("true")) return FilterValue(true);
     if (TakeWord("false")) return FilterValue(false);
     if (token.kind != Token::Kind::kString && token.kind != Token::Kind::kNumber) return Unexpected(kValueExpected);
-    // Strings and numbers have the form of JSON, so JSON's parser reads them.
+    // Strings and numbers are written as in JSON, so the JSON parser reads them.
     const nlohmann::json json = nlohmann::json::parse(token.text, nullptr, /*allow_exceptions=*/false);
     if (json.is_discarded()) {
       return Invalid(Position(token.begin), "found ", Printable(token.text, 80), ", which is not a ",

@@ -1,4 +1,4 @@
-// The text form of filters, which command lines and HTTP share:
+// The text form of filters, for command lines and HTTP:
 //
 //   lang = "en" and year >= 2020 and not (tags in ("draft", "old") or exists(hidden))
 //
@@ -8,8 +8,8 @@
 //   comparison = ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) value | [ "not" ] "in" "(" value { "," value } ")"
 //   value      = STRING | NUMBER | "true" | "false"
 //
-// FIELD is a letter or "_", then letters, digits and "_". STRING and NUMBER are those of JSON. Words such as "and" may
-// be in upper case. Between tokens there may be white space.
+// FIELD is a letter or "_", then letters, digits and "_". STRING and NUMBER are written as in JSON. Keywords such as
+// "and" may be in upper case. White space between tokens is ignored.
 #pragma once
 
 #include <cstddef>
@@ -23,16 +23,15 @@ namespace maxsim::collection {
 
 inline constexpr size_t kMaxFilterTextBytes = size_t{1} << 20;
 
-// Parses a filter and checks it (CheckFilter). INVALID_ARGUMENT: "position 8: found "blue", expected a value: ...",
-// where positions are characters, counted from 1. Whether the fields exist and the values suit them is left to
-// CanonicalFilter.
+// Parses a filter and checks it (CheckFilter). INVALID_ARGUMENT names the position (the number of the character, from
+// 1), what was found and what is expected. Does not check whether the fields exist and the values fit them:
+// CanonicalFilter does.
 absl::StatusOr<Filter> ParseFilter(std::string_view text);
 
-// Returns text that ParseFilter takes. The filter has passed CheckFilter. A range with two bounds becomes two
-// comparisons, and what is parsed of the text has the same canonical form.
+// Returns the text of a filter that passed CheckFilter. ParseFilter turns it into a filter with the same canonical
+// form. (A range with two bounds is printed as two comparisons.)
 //
-// An in_slots becomes in_slots(FIRST-LAST), which ParseFilter does not take, so that it is no part of what people
-// write. No other filter has this text: a "(" never follows a field's name.
+// An in_slots is printed as in_slots(FIRST-LAST), which ParseFilter refuses.
 std::string FormatFilter(const Filter& filter);
 
 }  // namespace maxsim::collection

@@ -11,7 +11,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Returns a value of a canonical filter in the type that the values of documents have. Times are microseconds there.
+// Returns a canonical filter's value in the type that documents' values have. A time becomes microseconds.
 FieldValue AsFieldValue(FieldKind kind, const FilterValue& value) {
   if (kind == FieldKind::kTime) return ParseTime(std::get<std::string>(value)).value_or(kMinTimeMicros - 1);
   return std::visit([](const auto& of_filter) { return FieldValue(of_filter); }, value);
@@ -23,7 +23,7 @@ bool HasValue(const FieldValue& of_document, const FieldValue& wanted) {
   return std::binary_search(list->begin(), list->end(), std::get<std::string>(wanted));
 }
 
-// Variants compare by the alternative first, and a field's values all have the same one.
+// Comparing FieldValues with < works, because all values of a field have the same alternative of the variant.
 bool IsInRange(FieldKind kind, const FieldValue& value, const std::optional<FilterBound>& low,
                const std::optional<FilterBound>& high) {
   if (low.has_value()) {

@@ -1,4 +1,4 @@
-// Says whether a filter matches one document, for writes. evaluate.h finds the documents of a shard.
+// Checks whether a filter matches one document, such as one that was just written. evaluate.h handles whole shards.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace maxsim::collection {
 
-// `filter` is in its canonical form for `fields` (CanonicalFilter), `values` are the document's values of these fields,
-// in their order, and `slot` is the slot of its id (SlotOf). Matches the documents that EvaluateFilter finds.
+// Returns whether a document matches. `filter` must be canonical for `fields` (CanonicalFilter), `values` has the
+// document's value for each of `fields`, and `slot` is the slot of its id (SlotOf). Agrees with EvaluateFilter.
 bool MatchesFilter(const Filter& filter, const std::vector<Field>& fields, const std::vector<FieldValue>& values,
                    int32_t slot);
 

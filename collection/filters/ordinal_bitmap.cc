@@ -13,12 +13,11 @@
 namespace maxsim::collection {
 namespace {
 
-// Bytes of a container in addition to its values: its struct, its entry in the arrays of containers, and the
-// allocator's overhead for both.
+// Estimated bytes of a Roaring container in addition to its values, including the allocator's overhead.
 constexpr int64_t kContainerBytes = 64;
 
-// The library has no function that takes or returns masks. But its portable format stores dense containers as masks,
-// so this file writes and reads that format (https://github.com/RoaringBitmap/RoaringFormatSpec).
+// The Roaring library cannot import or export masks. But its portable format stores dense containers as masks, so
+// FromMask writes this format and ToMask reads it (https://github.com/RoaringBitmap/RoaringFormatSpec).
 constexpr uint32_t kCookieWithoutRuns = 12346;
 constexpr size_t kContainerWords = 1024;
 constexpr int kMaxArray = 4096;                 // values of a container that is an array of 16-bit numbers

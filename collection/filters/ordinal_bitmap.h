@@ -24,30 +24,30 @@ class OrdinalBitmap {
   static OrdinalBitmap All(int64_t num_ordinals);
   // Takes ordinals in ascending order.
   static OrdinalBitmap FromSorted(absl::Span<const uint32_t> ordinals);
-  // Takes a mask: bit i of word w is set if 64 * w + i is in the set.
+  // Returns the set of a mask: it has ordinal 64 * w + i if bit i of word w is set.
   static OrdinalBitmap FromMask(absl::Span<const uint64_t> words);
   OrdinalBitmap Clone() const;
 
   void IntersectWith(const OrdinalBitmap& other);
   void UniteWith(const OrdinalBitmap& other);
   void Subtract(const OrdinalBitmap& other);
-  // Replaces the set by its complement among the ordinals below `num_ordinals`. The set must not have larger ones.
+  // Replaces the set by those of the ordinals 0 .. num_ordinals - 1 that it does not have. All its ordinals must be
+  // below `num_ordinals`.
   void Complement(int64_t num_ordinals);
 
   bool empty() const { return size() == 0; }
   int64_t size() const;
   bool Contains(uint32_t ordinal) const;
   std::vector<uint32_t> ToVector() const;  // ascending
-  // Returns the set as FromMask takes it. Every ordinal must be below `num_ordinals`.
+  // Returns the set as a mask of `num_ordinals` bits (FromMask). Every ordinal must be below `num_ordinals`.
   std::vector<uint64_t> ToMask(int64_t num_ordinals) const;
   // Calls `take` with all ordinals in ascending order, some thousand at a time.
   void ForEachBlock(absl::FunctionRef<void(absl::Span<const uint32_t>)> take) const;
 
-  // Stores runs of ordinals as runs if that is smaller, and releases spare memory. Call it for sets that are kept for
-  // long.
+  // Reduces the memory that the set takes. Call it for sets that are kept for long.
   void Compress();
 
-  // Returns the bytes of the set in memory, to within the allocator's rounding.
+  // Returns about how many bytes of memory the set takes.
   int64_t memory_bytes() const;
 
   friend bool operator==(const OrdinalBitmap& a, const OrdinalBitmap& b) { return a.EqualTo(b); }

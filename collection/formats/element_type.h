@@ -1,4 +1,4 @@
-// Element types of arrays that are imported: more than a shard can store.
+// Element types of arrays that can be imported. Shards can store only some of them (ScalarType).
 #pragma once
 
 #include <cstddef>
@@ -17,18 +17,17 @@ std::string_view Name(ElementType type);
 size_t SizeOf(ElementType type);
 bool IsInteger(ElementType type);
 
-// Returns the storage type that has the same elements; nullopt if there is none.
+// Returns the storage type with the same elements; nullopt if shards cannot store this element type.
 std::optional<ScalarType> ToScalarType(ElementType type);
-// Returns the element type of rows as a storage type has them.
+// Returns the element type of the rows that a shard of this storage type has.
 ElementType StoredElementType(ScalarType storage);
 
 std::optional<ElementType> ElementTypeFromSafetensors(std::string_view dtype);
 
-// Returns the element `idx` of an integer array (which need not be aligned); nullopt when it passes 2^63 - 1.
+// Returns element `idx` of an integer array, which need not be aligned; nullopt if the element is above 2^63 - 1.
 std::optional<int64_t> LoadInteger(ElementType type, const void* data, size_t idx);
 
-// Converts OCP 8-bit floating point (E4M3: no infinity, largest magnitude 448) exactly. The two encodings of NaN give
-// NaN.
+// Converts an OCP 8-bit floating-point number (E4M3: no infinity, largest magnitude 448) exactly.
 float F8E4M3ToF32(uint8_t bits);
 
 // Returns the element `idx` of a floating-point array.

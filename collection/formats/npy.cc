@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kMaxRank = 32;
 
-// Parses a header: the text of a Python dictionary with the keys 'descr' (a string), 'fortran_order' (True or False)
-// and 'shape' (a tuple of integers).
+// Parses a .npy header: the text of a Python dictionary with the keys 'descr' (a string), 'fortran_order' (True or
+// False) and 'shape' (a tuple of integers).
 class HeaderScanner {
  public:
   explicit HeaderScanner(std::string_view text) : text_(text) {}

@@ -1,5 +1,4 @@
-// Reads NumPy's .npy files (versions 1, 2 and 3): little-endian numbers in C order. Headers come from outside and are
-// parsed as bytes, never evaluated.
+// Reads NumPy's .npy files (versions 1, 2 and 3) with little-endian numbers in C order.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +27,12 @@ struct NpyHeader {
 // Longer headers are refused; NumPy's own limit is 10,000.
 inline constexpr int64_t kMaxNpyHeaderBytes = 65536;
 
-// Parses the header at the front of `bytes`; the first 12 + kMaxNpyHeaderBytes are enough. `total_bytes`, the size of
-// the file or archive member, must equal header + elements. INVALID_ARGUMENT says what is wrong: not a .npy, another
-// byte order, Fortran order, an element type that is no plain number, a shape that overflows.
+// Parses the header at the front of `bytes`, of which the first 12 + kMaxNpyHeaderBytes are enough. `total_bytes` is
+// the size of the file or archive member. Returns INVALID_ARGUMENT if this is not a .npy file, its size does not match
+// the shape, or its byte order, element order or element type is not supported.
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view bytes, int64_t total_bytes);
 
-// Holds a whole .npy file, mapped. The file must not change while this lives.
+// A memory-mapped .npy file. The file must not change while this object lives.
 class NpyFile {
  public:
   // Every error names the path.
@@ -42,12 +41,10 @@ class NpyFile {
   ElementType type() const { return header_.type; }
   const std::vector<int64_t>& shape() const { return header_.shape; }
   int64_t num_elements() const { return header_.num_elements; }
-  // Returns [num_elements] elements. They are at least 16-byte aligned in files that NumPy wrote, but perhaps not in
-  // other files.
+  // Returns [num_elements] elements. They may be unaligned if another program than NumPy wrote the file.
   const void* data() const { return bytes_.data() + header_.data_begin; }
 
-  // Returns the elements of an integer array of one dimension. For other arrays returns INVALID_ARGUMENT, naming the
-  // path.
+  // Returns the elements of a one-dimensional integer array. Returns INVALID_ARGUMENT for any other array.
   absl::StatusOr<std::vector<int64_t>> Integers() const;
 
  private:

@@ -26,7 +26,8 @@ constexpr std::array<Dtype, 20> kDtypes = {{{"F16", 16},    {"BF16", 16}, {"F32"
                                             {"U16", 16},    {"U8", 8},    {"BOOL", 8}, {"F8_E4M3", 8}, {"F8_E5M2", 8},
                                             {"F8_E8M0", 8}, {"C64", 64},  {"F4", 4},   {"F6_E2M3", 6}, {"F6_E3M2", 6}}};
 
-// Level 1 is the header's object, level 2 a tensor or the metadata, level 3 a shape or a byte range.
+// Reads the header's JSON. Nesting level 1 is the header's object, level 2 a tensor or the metadata, level 3 a shape or
+// a byte range.
 class HeaderEvents : public JsonEvents {
  public:
   explicit HeaderEvents(SafetensorsHeader* header) : JsonEvents(3, Text::kSecret), header_(header) {}
@@ -135,8 +136,8 @@ class HeaderEvents : public JsonEvents {
   bool seen_offsets_ = false;
 };
 
-// Returns the size of a tensor in bytes, which its dtype and shape determine. Returns nullopt if the size exceeds
-// 2^63 or is not a whole number of bytes.
+// Returns the size in bytes of a tensor with elements of `bits` bits. Returns nullopt if the size in bits exceeds 2^63
+// - 1 or is not a whole number of bytes.
 std::optional<int64_t> ShapeBytes(const SafetensorsTensor& tensor, int bits) {
   int64_t total_bits = bits;
   for (const int64_t extent : tensor.shape) {
@@ -146,8 +147,8 @@ std::optional<int64_t> ShapeBytes(const SafetensorsTensor& tensor, int bits) {
   return total_bits / 8;
 }
 
-// Orders the tensors by their byte ranges and checks the ranges. Makes them relative to the beginning of the file
-// instead of the data section.
+// Sorts the tensors by their byte ranges and checks the ranges. Changes the ranges from offsets in the data section to
+// offsets in the file.
 absl::Status PlaceTensors(SafetensorsHeader& header, int64_t file_size) {
   std::stable_sort(header.tensors.begin(), header.tensors.end(),
                    [](const SafetensorsTensor& a, const SafetensorsTensor& b) {
@@ -216,7 +217,7 @@ absl::StatusOr<int64_t> SafetensorsHeaderEnd(std::string_view first_bytes, int64
     length |= static_cast<uint64_t>(static_cast<unsigned char>(first_bytes[idx])) << (8 * idx);
   }
   if (length > kMaxSafetensorsHeaderBytes) {
-    // If the file is of another kind, these eight bytes can be anything. So the message does not show the number.
+    // The message does not show the number, because in a file of another kind it means nothing.
     return Invalid("not a safetensors file: its header is longer than the limit of ", kMaxSafetensorsHeaderBytes,
                    " bytes");
   }

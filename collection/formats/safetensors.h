@@ -1,6 +1,5 @@
-// Parses the safetensors container (https://github.com/huggingface/safetensors): an 8-byte little-endian header length,
-// a JSON header that names the tensors, then their bytes without holes. The parser is pure: it only looks at bytes, and
-// allocates in proportion to the header's own size.
+// Parses safetensors files (https://github.com/huggingface/safetensors): an 8-byte little-endian header length, a JSON
+// header that names the tensors, then their bytes without gaps. Takes memory in proportion to the header.
 #pragma once
 
 #include <cstddef>
@@ -46,28 +45,28 @@ struct SafetensorsHeader {
   std::optional<std::string_view> FindMetadata(std::string_view key) const;
 };
 
-// Returns the bits of one element of a dtype, or nullopt for one that safetensors does not define.
+// Returns the bits of one element of a dtype, or nullopt if safetensors does not define this dtype.
 std::optional<int> SafetensorsBits(std::string_view dtype);
 
-// Returns the bytes of the length field and the header, from the file's first 8 bytes. Fails with INVALID_ARGUMENT if
-// the file is too short for them or the length passes a limit.
+// Returns the size of the length field and the header together. `first_bytes` are the first 8 bytes of the file.
+// Returns INVALID_ARGUMENT if the file is shorter than that, or the header exceeds kMaxSafetensorsHeaderBytes.
 absl::StatusOr<int64_t> SafetensorsHeaderEnd(std::string_view first_bytes, int64_t file_size);
 
-// Parses the header at the front of `bytes`. Bytes after the header are ignored; `file_size` is the size of the whole
-// file. Checked: every name once; known dtypes; shape x element size equals the byte range, computed without overflow;
-// ranges that follow one another without gap or overlap and end with the file. INVALID_ARGUMENT names what is wrong.
+// Parses the header at the front of `bytes`, and ignores bytes after it. `file_size` is the size of the whole file.
+// Checks that no name repeats, that dtypes are known, that each byte range has the size of its tensor, and that the
+// ranges fill the data section without gap or overlap. INVALID_ARGUMENT names what is wrong.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view bytes, int64_t file_size);
 
-// Checks the keys "format" and "format_version" of `__metadata__`. Returns INVALID_ARGUMENT, with the value found and
-// the value expected, if one is missing or different.
+// Checks the keys "format" and "format_version" of `__metadata__`. If one is missing or different, returns
+// INVALID_ARGUMENT with the found and the expected value.
 absl::Status CheckFormat(const SafetensorsHeader& header, std::string_view format, std::string_view version);
 
-// Returns the length field and header of a file with these tensors in this order (`begin` and `end` are ignored),
-// padded with spaces so that the data section starts at a multiple of `alignment`. Fills in the tensors' ranges.
+// Returns the length field and header of a file with these tensors in this order, padded with spaces so that the data
+// section starts at a multiple of `alignment`. Sets `begin` and `end` of the tensors.
 std::string FormatSafetensorsHeader(const std::vector<std::pair<std::string, std::string>>& metadata,
                                     std::vector<SafetensorsTensor>& tensors, int64_t alignment);
 
-// Reads and parses a file's header, and nothing after it. Returns the errors of the parser and of reading the file.
+// Reads and parses only a file's header. Returns the errors of ParseSafetensorsHeader and of reading the file.
 absl::StatusOr<SafetensorsHeader> ReadSafetensorsHeader(const InputFile& file);
 
 }  // namespace maxsim::collection

@@ -11,8 +11,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Sizes of records and positions of fields: APPNOTE.TXT 4.3,
-// https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
+// The ZIP format is described in https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT, section 4.3.
 constexpr uint32_t kEndSignature = 0x06054b50;
 constexpr uint32_t kEnd64LocatorSignature = 0x07064b50;
 constexpr uint32_t kEnd64Signature = 0x06064b50;
@@ -28,9 +27,8 @@ constexpr uint16_t kEncryptedFlag = 1;
 constexpr uint32_t kIn64 = 0xffffffff;  // the real value stands in the 64-bit extra field
 constexpr uint16_t kExtra64Id = 1;
 
-// Deflate's shortest code has one bit for a length and one for a distance, and makes 258 bytes: a ratio of 1,032. The
-// slack is for the header of a block. An archive that claims a higher ratio states a wrong size, which the reader
-// must not trust.
+// Deflate cannot compress better than 1 : 1,032, because its shortest code has two bits and makes 258 bytes. The slack
+// is for the header of a block. An archive that claims a higher ratio is refused.
 constexpr uint64_t kMaxDeflateRatio = 1032;
 constexpr uint64_t kDeflateSlackBytes = 4096;
 
@@ -54,7 +52,7 @@ bool Inside(std::string_view bytes, uint64_t begin, uint64_t count) {
 
 absl::StatusOr<Directory> FindDirectory(std::string_view bytes) {
   if (bytes.size() < kEndBytes) return Invalid("not a ZIP archive: only ", bytes.size(), " bytes");
-  // The end record is at the end of the file. Only a comment may follow it.
+  // Searches for the end record from the end of the file. Only a comment may follow it.
   std::optional<size_t> end;
   const size_t last = bytes.size() - kEndBytes;
   const size_t first = last > kMaxCommentBytes ? last - kMaxCommentBytes : 0;
@@ -84,8 +82,8 @@ absl::StatusOr<Directory> FindDirectory(std::string_view bytes) {
   return directory;
 }
 
-// Replaces each of the three values that is kIn64 by its 64-bit value from the extra field, which has them in this
-// order.
+// Replaces those of the three values that are kIn64 by 64-bit values from the extra field, in the order of the
+// parameters.
 absl::Status ReadExtra64(std::string_view extra, uint64_t* size, uint64_t* compressed, uint64_t* local) {
   while (extra.size() >= 4) {
     const auto id = LoadAt<uint16_t>(extra, 0);
@@ -106,7 +104,7 @@ absl::Status ReadExtra64(std::string_view extra, uint64_t* size, uint64_t* compr
   return absl::OkStatus();
 }
 
-// Parses the directory entry at the front of `rest`, and removes it from `rest`.
+// Parses the directory entry at the front of `rest`, and advances `rest` past it. `bytes` is the whole archive.
 absl::StatusOr<ZipMember> ParseEntry(std::string_view bytes, std::string_view* rest) {
   if (rest->size() < kEntryBytes || LoadAt<uint32_t>(*rest, 0) != kEntrySignature) {
     return Invalid("damaged ZIP archive: no directory entry where one should be");
@@ -166,7 +164,7 @@ absl::StatusOr<std::vector<ZipMember>> ParseZip(std::string_view bytes) {
   for (uint64_t idx = 0; idx < directory->num_entries; ++idx) {
     absl::StatusOr<ZipMember> member = ParseEntry(bytes, &rest);
     if (!member.ok()) return member.status();
-    // If a member appears twice, programs differ in which of the two they use.
+    // Refuses a name that appears twice, because programs differ in which of the two members they use.
     if (!names.insert(member->name).second) return Invalid("holds the member ", Quote(member->name), " twice");
     members.push_back(*std::move(member));
   }

@@ -1,5 +1,4 @@
-// Parses the directory of a ZIP archive (with its 64-bit extensions), as far as NumPy's .npz files need it. Works on
-// the archive's bytes, so that stored members can be read in place, no matter how large they are.
+// Parses the directory of a ZIP archive (with 64-bit extensions), as far as NumPy's .npz files need it.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +19,10 @@ struct ZipMember {
   int64_t size = 0;  // uncompressed
 };
 
-// Lists the members in directory order. Every range lies inside `bytes`. Returns INVALID_ARGUMENT for bytes that are
-// not an archive, encrypted members, members with the same name, compressions other than deflate, archives in several
-// volumes, and contradictory directories. A directory is also refused if a member's compressed bytes are too few for
-// its size (about 1 : 1000), so that a small archive cannot claim a huge size.
+// Lists the members of the archive `bytes` in directory order. Every member's byte range lies inside `bytes`. Returns
+// INVALID_ARGUMENT if `bytes` is not an archive, or has several volumes, a damaged directory, an encrypted member, two
+// members with one name, or a compression other than deflate. Also refuses a member whose size is more than about 1,000
+// times its compressed bytes, so that a small archive cannot claim a huge size.
 absl::StatusOr<std::vector<ZipMember>> ParseZip(std::string_view bytes);
 
 }  // namespace maxsim::collection

@@ -19,8 +19,8 @@
 namespace maxsim::collection {
 namespace {
 
-// Returns the smallest length such that at least `share` of the documents have this length or a smaller one.
-// `counts[n]` is the number of documents with n tokens.
+// Returns the smallest length such that at least `share` (0 .. 1) of the documents are no longer than it. `counts[n]`
+// is the number of documents with n tokens.
 int64_t Quantile(const std::vector<int64_t>& counts, int64_t num_documents, double share) {
   const auto wanted = std::max<int64_t>(1, std::llround(share * static_cast<double>(num_documents)));
   int64_t seen = 0;
@@ -115,8 +115,7 @@ std::string FormatTable(const CollectionSummary& summary) {
   if (manifest.partition.has_value()) {
     row("partition", Cat(DescribeSlots(*manifest.partition), " of ", FormatCount(kNumSlots)));
   }
-  // The writer of the manifest chooses these texts freely, so make them printable. Names of collections and files
-  // have already been checked.
+  // A manifest may have any text here, so makes it printable.
   constexpr size_t kLongest = 80;
   row("created", Cat(Printable(manifest.created_at, kLongest), " by ", Printable(manifest.created_by, kLongest)));
   row("documents", FormatCount(manifest.num_documents));

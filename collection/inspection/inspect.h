@@ -12,7 +12,7 @@
 
 namespace maxsim::collection {
 
-// Says how many tokens documents have.
+// The distribution of the documents' numbers of tokens.
 struct LengthDistribution {
   int64_t min = 0;
   int64_t median = 0;
@@ -31,14 +31,15 @@ struct CollectionSummary {
   std::vector<int64_t> field_documents = {};  // per field of the manifest: documents that have a value
   LengthDistribution lengths = {};
 
-  // The loss of i8 storage, measured on documents spread over the collection, or on all documents of a small one.
+  // The quantisation loss of i8 storage, measured on a sample of the documents, or on all documents of a small
+  // collection.
   struct Loss {
     QuantizationLoss found;
     int64_t num_tokens_read = 0;
   };
   std::optional<Loss> loss = {};
 
-  // Only for live collections. Inspect leaves this empty; the caller reads the log and fills it in.
+  // Only for live collections. Inspect leaves `log` empty; the caller reads the log and sets it.
   struct Log {
     uint64_t first_sequence = 0;  // the log holds the writes after this one
     uint64_t last_sequence = 0;
@@ -48,12 +49,12 @@ struct CollectionSummary {
   std::optional<Log> log = {};
 };
 
-// Reads the manifest and the structure of every shard. It does not check checksums and values, as verify does. Of an i8
-// collection it also reads up to kInspectedBytes of token vectors.
+// Summarises the collection in `folder` from the manifest and the structure of every shard. Does not check checksums
+// and values (VerifyCollection does). For an i8 collection, also reads up to about kInspectedBytes of token vectors.
 inline constexpr int64_t kInspectedBytes = int64_t{256} << 20;
 absl::StatusOr<CollectionSummary> Inspect(const std::string& folder);
 
-// Describes the writes that a log holds: those after `first_sequence`, up to and including `last_sequence`.
+// Describes the writes in a log: the sequences `first_sequence` + 1 .. `last_sequence`.
 std::string DescribeWrites(uint64_t first_sequence, uint64_t last_sequence);
 
 std::string FormatTable(const CollectionSummary& summary);

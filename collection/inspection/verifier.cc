@@ -67,7 +67,7 @@ std::string Verifier::Where(const Shard& shard, int64_t document) const {
              shard.id_type() == IdType::kInt64 ? Cat(shard.int_id(document)) : Quote(shard.string_id(document)), ": ");
 }
 
-// Returns the reason why FindUnusableElement refused the element at `index`.
+// Returns the reason why FindUnusableElement refused element `index`.
 std::string DescribeUnusable(ScalarType storage, const void* data, size_t index) {
   if (storage == ScalarType::kI8) return "-128 is not in -127 .. 127";
   const ElementType type = storage == ScalarType::kF16    ? ElementType::kF16
@@ -77,8 +77,8 @@ std::string DescribeUnusable(ScalarType storage, const void* data, size_t index)
   return Cat(value, std::isfinite(value) ? Cat(" is beyond the limit of ", kMaxAbsValue) : " is not finite");
 }
 
-// Checks the centroids of a document of residual codes. The codebook was checked when the shard was opened. So each
-// row whose centroid is in the codebook stands for a vector that can be scored.
+// Checks that each token's centroid is in the codebook. That is enough for residual codes: opening the shard has
+// checked the codebook, and any other bits are valid.
 void Verifier::CheckRows(const Shard& shard, int64_t document, const char* rows, int64_t num_tokens) {
   const DocumentsView& documents = shard.documents();
   const int64_t num_centroids = documents.codebook.num_centroids;
@@ -125,7 +125,7 @@ void Verifier::CheckIds(const Shard& shard, const std::vector<uint32_t>* tombsto
   }
 }
 
-// Checks documents with a tombstone, too, because their slots must also be in the partition.
+// Checks that the ids of all documents, including deleted ones, have slots of the partition.
 void Verifier::CheckSlots(const Shard& shard) {
   if (!manifest_.partition.has_value()) return;
   for (int64_t document = 0; document < shard.documents().num_documents; ++document) {
@@ -137,8 +137,8 @@ void Verifier::CheckSlots(const Shard& shard) {
   }
 }
 
-// The ordinals within a shard ascend, or opening it would have failed. So compare only its first ordinal with the
-// last one of the shards before it.
+// Checks that the shard's first ordinal is above the last ordinal of the shards before it. Opening the shard has
+// checked that its own ordinals ascend.
 void Verifier::CheckOrdinals(const Shard& shard) {
   if (shard.ordinals() == nullptr) return;
   if (shard.ordinals()[0] <= last_ordinal_) {
@@ -160,16 +160,15 @@ void Verifier::CheckPayloads(const Shard& shard) {
   }
 }
 
-// Opens a file and verifies its checksum. If the checksum is wrong, opens the file without verifying it, because the
-// other checks may find out where the error is.
+// Opens a file and verifies its checksum. If the checksum is wrong, reports that and opens the file without verifying
+// it, because further checks may find where the error is.
 template <typename Opened>
 Opened Verifier::OpenChecked(const std::function<Opened(bool check_checksum)>& open) {
   Opened opened = open(true);
   if (opened.ok()) return opened;
   const std::string first = std::string(opened.status().message());
   Problem(first);
-  // A wrong checksum or an unreadable sector says that the file is damaged, but not where. So go on without the
-  // checksum.
+  // The file is damaged or partly unreadable. Tries again without the checksum.
   if (!absl::IsDataLoss(opened.status()) && !absl::IsUnavailable(opened.status())) return opened;
   opened = open(false);
   if (!opened.ok() && std::string(opened.status().message()) != first) Problem(std::string(opened.status().message()));

@@ -1,4 +1,4 @@
-// Reads every byte of a collection and reports all errors in it.
+// Checks every byte of a collection and reports all errors.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace maxsim::collection {
 
-// The most problems that are reported as text; further ones are only counted.
+// Maximum number of problems that are reported as text. Further problems are only counted.
 inline constexpr size_t kMaxProblems = 100;
 
 struct ShardReport {
@@ -34,14 +34,16 @@ struct VerifyReport {
   QuantizationLoss loss;              // lossy tokens of i8; not a problem, since the files are intact
 };
 
-// Checks, for every shard the manifest names: size and checksum, structure and offsets, ids (encoding, length, none
-// twice in the whole collection; those of a partition: of its slots), ordinals of a partition (ascending from shard to
-// shard too), token values (finite, within kMaxAbsValue; i8: not -128), payloads (JSON objects), and, where the
-// collection has codes: their files, and every bit, factor, scale and bound against the vectors (FindWrongCodes);
-// where it has fields: their files, and every value against the payloads (FindWrongFields).
-// Goes on after a problem as far as the damage allows. `on_shard` (may be null) is called after each shard. Holds all
-// ids in memory, tokens never. Fails only when there is no readable manifest. `tombstones` (may be null) are those of a
-// live collection's shards, ascending ordinals for each: the ids of those documents may be there again.
+// Checks everything in the shards that the manifest names:
+// - size, checksum and structure of each file
+// - ids: encoding, length, none twice in the collection; in a partition also slots and ascending ordinals
+// - token values: finite and within kMaxAbsValue; i8: not -128
+// - payloads: JSON objects
+// - codes against the vectors (FindWrongCodes), and field values against the payloads (FindWrongFields)
+//
+// Goes on after a problem as far as the damage allows, and returns an error only if the manifest cannot be read. Calls
+// `on_shard` (may be null) after each shard. Holds all ids in memory. `tombstones` (may be null) has, for each shard of
+// a live collection, the ascending ordinals of deleted or replaced documents, whose ids may appear again.
 absl::StatusOr<VerifyReport> VerifyCollection(const std::string& folder,
                                               const std::function<void(const ShardReport&)>& on_shard = nullptr,
                                               const std::vector<std::vector<uint32_t>>* tombstones = nullptr);

@@ -31,8 +31,7 @@ absl::Status CheckMayBeLive(const std::string& folder, const LogFormat& format) 
 }  // namespace
 
 absl::Status CollectionLog::State::OpenDatabase() {
-  // Checks the log before it is opened for writing. Opening it for writing would drop a damaged end as if it were a
-  // torn write.
+  // Checks the log before opening it for writing, because RocksDB would silently drop a damaged end of it.
   if (absl::Status status = mark->CheckInPlace(); !status.ok()) return status;
   const absl::StatusOr<LogContents> contents = CheckLog(folder, {mark->sequence(), mark->files()});
   if (!contents.ok()) return contents.status();
@@ -62,8 +61,8 @@ absl::Status CollectionLog::State::OpenDatabase() {
   remembered_bytes = contents->remembered_bytes;
   NoteDeletedBytes(contents->deleted_bytes);
   failed = false;
-  // Opening has moved all recovered records from the write-ahead log to files on the disk, whether or not they had
-  // been acknowledged.
+  // Opening has written all recovered records to files, including records that were never acknowledged, so the mark can
+  // include them.
   mark->Note(contents->last_sequence);
   return absl::OkStatus();
 }
@@ -106,8 +105,8 @@ absl::Status CollectionLog::State::Follow(const LogStream& named) {
   }
   rocksdb::ColumnFamilyHandle* const meta = database->family(LogFamily::kMeta);
   rocksdb::WriteBatch batch;
-  // Once an upgrade has begun, even if it was cut off, the log must keep the new format's number, which earlier
-  // programs refuse.
+  // Keeps the old format's number only if no upgrade has begun. A log with an unfinished upgrade must keep the new
+  // number, so that earlier programs refuse it.
   const uint64_t version = has_old_format ? kOldStreamedLogFormatVersion : kStreamedLogFormatVersion;
   rocksdb::Status status = batch.Put(meta, AsSlice(kFormatVersionKey), Cat(version));
   if (status.ok()) status = batch.Put(meta, AsSlice(kStreamNameKey), named.name);
@@ -122,8 +121,7 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   rocksdb::DB& db = database->db();
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   for (size_t idx = 0; idx < kNumLogFamilies; ++idx) families.push_back(database->family(static_cast<LogFamily>(idx)));
-  // Flushes all column families, because RocksDB deletes a write-ahead log only after every family has written its
-  // data from it to files.
+  // Flushes all column families, because RocksDB deletes a write-ahead log only when all its data is in other files.
   absl::Status status = FromRocksDb(db.Flush(rocksdb::FlushOptions(), families), "");
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
@@ -132,13 +130,12 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   const std::string end = BigEndian(first);
   const rocksdb::Slice begin_key(begin);
   const rocksdb::Slice end_key(end);
-  // Tries every step, even if an earlier one failed. The first step only rewrites the records' small files of keys,
-  // and deletes the blob files to which no key points. DropForgottenVersions rewrites all versions that are kept.
+  // Runs every step, even if an earlier one failed. Compacting the records only rewrites small files of keys, and
+  // deletes blob files that no key uses. DropForgottenVersions rewrites all versions that are kept.
   status.Update(
       FromRocksDb(db.CompactRange(options, database->family(LogFamily::kRecords), &begin_key, &end_key), "records: "));
   status.Update(DropForgottenVersions());
-  // Finds and deletes the files that the step before has made obsolete. Otherwise they would stay until the next
-  // call.
+  // Makes RocksDB delete obsolete files now. Otherwise they would stay until the next call.
   status.Update(FromRocksDb(db.DisableFileDeletions(), ""));
   status.Update(FromRocksDb(db.EnableFileDeletions(/*force=*/false), ""));
   return Prefix(Cat(Where(), "giving space back: "), status);
@@ -207,7 +204,7 @@ absl::Status CollectionLog::Recover() {
     state_->database.reset();
     absl::Status status = state_->OpenDatabase();
     if (status.ok()) return status;
-    // The log can no longer be written to. If possible, opens it for reading, so that reads still work.
+    // The log cannot be written to any more. Tries to open it for reading, so that reads still work.
     state_->failed = true;
     absl::StatusOr<std::unique_ptr<LogDatabase>> reader =
         OpenForReading(LogDatabasePath(state_->folder), state_->mark->files());

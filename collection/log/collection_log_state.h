@@ -1,4 +1,4 @@
-// The members of a CollectionLog. Its functions are in collection_log.cc, log_append.cc and log_remembering.cc.
+// The data members of a CollectionLog. The functions are in collection_log.cc, log_append.cc and log_remembering.cc.
 #pragma once
 
 #include <rocksdb/write_batch.h>
@@ -32,16 +32,16 @@ struct CollectionLog::State {
 
   // Held exclusively while the database is closed and opened again, and shared while it is used.
   mutable std::shared_mutex mutex;
-  // Serialises writes, so that everything in the write-ahead log is on disk when its length is recorded.
+  // Serialises writes, so that the whole write-ahead log is on disk when its length is recorded in the mark.
   std::mutex write_mutex;
   std::optional<LogReserve> reserve;  // this and the next: guarded by `write_mutex`, or by `mutex` held exclusively
   uint64_t unflushed_bytes = 0;       // upper limit of the bytes that only the write-ahead log holds
-  // After a Recover that failed, the database is open for reading only, or null if it cannot even be read.
+  // After a failed Recover the database is open only for reading, or null if it cannot be read either.
   std::unique_ptr<LogDatabase> database;
   std::atomic<bool> failed{false};  // a write has failed, and no other may follow
   std::atomic<bool> has_versions{false};
   std::atomic<bool> needs_upgrade{false};  // UpgradeVersions must succeed before the next write
-  // The log has the earlier format, and UpgradeVersions has not begun.
+  // Whether the log has an earlier format, and UpgradeVersions has not begun.
   std::atomic<bool> has_old_format{false};
   std::atomic<uint64_t> deleted_bytes{0};  // of the writes on the disk (version_memory.h)
   uint64_t remembered_bytes = 0;           // written while `mutex` is held alone

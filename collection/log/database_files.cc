@@ -33,7 +33,7 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
   return number;
 }
 
-// Turns the error of a missing file into DATA_LOSS: RocksDB never deletes these files, so a missing one was lost.
+// Turns the error of a missing file into DATA_LOSS, for files that every database has.
 absl::Status Lost(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
 }
@@ -149,14 +149,14 @@ absl::StatusOr<TornTails> FindTornTails(const std::string& database_path, const 
   if (!manifest.ok()) return manifest.status();
   const RecordChain edits = FollowRecords(std::string_view(manifest->bytes));
   const bool is_noted = manifest->number == written.manifest_number && written.manifest_number != 0;
-  // RocksDB may write several edits before it syncs the MANIFEST, so undamaged edits may follow a torn one. All of
-  // these are after the length that the mark has, because the mark is synced only after the MANIFEST.
+  // RocksDB may write several edits before it syncs the MANIFEST, so undamaged edits may follow one that a power cut
+  // tore. All edits up to the length in the mark were synced, so damage before that length is not a torn write.
   const bool is_torn =
       edits.intact_bytes < edits.num_bytes &&
       (is_noted ? edits.intact_bytes >= written.manifest_bytes : !HasRecordBehind(manifest->bytes, edits.torn_at));
   if (is_torn) tails[manifest->path] = edits.intact_bytes;
-  // A start that did not finish may leave a write-ahead log that is empty, or that only has one record without a
-  // write.
+  // Skips a write-ahead log that is empty or has only one record without a write: a start that did not finish may have
+  // left it.
   constexpr uint64_t kMinBytes = 7 + 12 + 1;  // one byte more than the headers of a record and a batch
   const absl::StatusOr<WalFile> wal = FindLastWal(database_path, kMinBytes);
   if (!wal.ok()) return wal.status();
@@ -203,7 +203,7 @@ absl::Status NoteManifestOf(rocksdb::DB& db, LogMark& mark) {
     if (!number.has_value() || bytes->size() < num_bytes) return absl::DataLossError(Cat(path, ": is too short"));
     mark.NoteManifest(*number, num_bytes, XXH3_64bits(bytes->data(), num_bytes));
   }
-  // If this fails, the mark on disk has an older length, which is still a valid lower limit.
+  // A failure is harmless: the mark on disk then has an older length, which is still a valid lower limit.
   mark.Sync().IgnoreError();
   return absl::OkStatus();
 }
@@ -213,7 +213,7 @@ namespace {
 class ManifestListener : public rocksdb::EventListener {
  public:
   explicit ManifestListener(LogMark* mark) : mark_(mark) {}
-  // If this fails, the mark keeps an older length, which is still a valid lower limit.
+  // A failure is harmless: the mark keeps an older length, which is still a valid lower limit.
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& /*info*/) override { Note(*db); }
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& /*info*/) override { Note(*db); }
 

@@ -17,7 +17,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Marks the log as failed if a write ends without a call of Done, for example by an exception.
+// Sets `failed` at the end of its scope unless Done was called, for example after an error or an exception.
 class FailedUnlessDone {
  public:
   explicit FailedUnlessDone(std::atomic<bool>& failed) : failed_(failed) {}
@@ -48,8 +48,8 @@ absl::Status CheckRecord(const LogRecord& record, const LogFormat& format, uint6
 
 }  // namespace
 
-// Records in the mark how far the log has been written. Returns an error if the log's files are no longer in their
-// place.
+// Records the new length of the write-ahead log, and the last sequence, in the mark. Returns an error if the log's
+// files were deleted or moved.
 absl::Status CollectionLog::State::NoteWrite(std::optional<uint64_t> last_sequence) {
   if (absl::Status status = mark->CheckInPlace(); !status.ok()) return status;
   std::unique_ptr<rocksdb::LogFile> wal;
@@ -64,8 +64,8 @@ absl::Status CollectionLog::State::NoteWrite(std::optional<uint64_t> last_sequen
   return absl::OkStatus();
 }
 
-// Reserves the disk space that the next start needs to copy the write-ahead log to files. `num_bytes` are about to be
-// written to that log.
+// Reserves the disk space that the next start needs: it copies the write-ahead log, to which `num_bytes` are about to
+// be added, to other files.
 absl::Status CollectionLog::State::KeepRoomForStart(uint64_t num_bytes) {
   constexpr uint64_t kMinReserveBytes = uint64_t{1} << 20;  // for files that every start creates
   unflushed_bytes += num_bytes;
@@ -90,8 +90,7 @@ absl::Status CollectionLog::State::Write(rocksdb::WriteBatch& batch, std::option
   return absl::OkStatus();
 }
 
-// Adds the change of the id's version that a record causes to `batch`, and the record's DeletedBytes to
-// `new_deleted_bytes`.
+// Adds the record's change of its id's version to `batch`, and the record's DeletedBytes to `new_deleted_bytes`.
 absl::Status CollectionLog::State::AddVersion(const LogRecord& record, rocksdb::WriteBatch& batch,
                                               uint64_t& new_deleted_bytes) const {
   rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);
@@ -142,8 +141,8 @@ absl::Status CollectionLog::State::Append(absl::Span<const LogRecord> records) {
   rocksdb::Status put = batch.Put(meta, AsSlice(kLastKey), Cat(new_last));
   if (put.ok() && gets_versions && !has_versions) put = batch.Put(meta, AsSlice(kHasVersionsKey), "");
   if (!put.ok()) return FromRocksDb(put, Where());
-  // Sets has_versions before AddRecord is called, because a record may remove a version that an earlier record of the
-  // same batch gives to its id.
+  // Sets has_versions before AddRecord: a record may have to remove a version that an earlier record of this batch gave
+  // to its id.
   const bool had_versions = has_versions.exchange(gets_versions);
   uint64_t new_deleted_bytes = deleted_bytes;
   absl::Status added;

@@ -13,8 +13,8 @@
 namespace maxsim::collection {
 namespace {
 
-// RocksDB may still be able to read some of the files. Returns the sequence up to which all records can be read, or
-// nullopt if no record can be.
+// Returns the sequence up to which RocksDB can read all records of a damaged log; nullopt if it cannot open the
+// database.
 std::optional<uint64_t> FindLastReadable(const std::string& path) {
   std::optional<uint64_t> best;
   for (const auto access : {LogDatabase::Access::kReadUpToDamage, LogDatabase::Access::kReadAroundDamage}) {
@@ -113,7 +113,7 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
   if (*version < kOldLogFormatVersion || *version > kStreamedLogFormatVersion) {
     const std::string message = Cat("format_version: ", *version, "; this version reads ", kOldLogFormatVersion, " to ",
                                     kStreamedLogFormatVersion);
-    // A later version of maxsimd writes a higher number. The log is then not damaged.
+    // A higher number means that a later version of maxsimd wrote the log, not that it is damaged.
     return *version < kOldLogFormatVersion ? absl::DataLossError(message) : absl::FailedPreconditionError(message);
   }
   if (*version == kOldStreamedLogFormatVersion || *version == kStreamedLogFormatVersion) {
@@ -163,7 +163,7 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& data
 
 absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkContents& mark) {
   const uint64_t acknowledged = mark.sequence;
-  // Stop here: RocksDB may abort the process if the MANIFEST has lost bytes.
+  // Must not open the database if the MANIFEST has lost bytes: RocksDB may abort the process.
   if (absl::Status status = CheckManifestFile(LogDatabasePath(folder), mark.files); !status.ok()) {
     if (!absl::IsDataLoss(status)) return Prefix(Cat("the log of ", folder, ": "), status);
     return Prefix(Cat("the log of ", folder, " is damaged: none of its writes can be read", Known(acknowledged), ": "),
@@ -223,8 +223,8 @@ absl::Status ReadRecordsBehind(const LogDatabase& database, const LogFormat& for
     if (!record.ok()) return record.status();
     if (absl::Status status = visit(*record); !status.ok()) return status;
   }
-  // Records have no gaps, but the first ones may have been dropped. The first sequence in the database's metadata is
-  // always updated together with the records.
+  // Reading began at `after` + 1. If that record was dropped, the loop above found nothing, so checks the first
+  // sequence in the metadata, which is updated together with the records.
   const absl::StatusOr<uint64_t> first = database.GetMetaNumber(kFirstKey);
   if (!first.ok()) return first.status();
   if (*first <= after) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Inspects the database of a log without changing it: its contents, and which part of them can be read.
+// Reads and checks the database of a log without changing it.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace maxsim::collection {
 inline constexpr std::string_view kLogDatabaseName = "records";
 
 inline constexpr uint64_t kLogFormatVersion = 3;
-// The version of a log that follows a stream. It differs from that of other logs, so that programs that do not know
-// streams do not append to it.
+// The version of a log that follows a stream. It has its own number, so that programs that do not know streams refuse
+// it.
 inline constexpr uint64_t kStreamedLogFormatVersion = 4;
 // Earlier formats, which do not distinguish the versions of deleted ids from those of documents
 // (CollectionLog::UpgradeVersions).
@@ -43,33 +43,33 @@ struct LogContents {
   TornTails torn_tails;  // for LogDatabase::Open
 };
 
-// Returns DATA_LOSS if metadata is missing or wrong, and FAILED_PRECONDITION if a later version of maxsimd wrote the
-// log.
+// Reads the metadata. Returns DATA_LOSS if some is missing or wrong, and FAILED_PRECONDITION if a later version of
+// maxsimd wrote the log.
 absl::StatusOr<LogContents> ReadContents(const LogDatabase& database);
 
-// Makes the same checks as opening the log of the collection in `folder`, but changes nothing: the database must be
-// readable and hold everything that the mark records. Returns DATA_LOSS with the first sequence that cannot be read, or
-// with the name of the file, and FAILED_PRECONDITION for a log of a later format.
+// Makes the checks of CollectionLog::Open for the collection in `folder`, but changes nothing: the database must be
+// readable and have everything that the mark records. Returns DATA_LOSS with the first sequence that cannot be read or
+// the name of the damaged file, and FAILED_PRECONDITION for a log of a later format.
 absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkContents& mark);
 
-// Opens the database in a log's folder for reading, without the tails of files that a power cut has torn. Stores these
-// in `*tails`, if it is not null. Checks the MANIFEST first, but not that the write-ahead logs hold what the mark says.
+// Opens a log's database for reading, without the ends of files that a power cut tore (FindTornTails), and stores these
+// in `*tails` if it is not null. Checks the MANIFEST against the mark's `written`, but not the write-ahead logs.
 absl::StatusOr<std::unique_ptr<LogDatabase>> OpenForReading(const std::string& database_path,
                                                             const WrittenFiles& written, TornTails* tails = nullptr);
 
-// Opens the database like the function above, and also checks the write-ahead logs.
+// Opens the database like OpenForReading, and also checks the write-ahead logs against the mark.
 absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written,
                                                          TornTails* tails = nullptr);
 
-// Stores the record with this sequence in `value`. Returns DATA_LOSS, naming the sequence, if the record is missing or
-// damaged.
+// Stores the value of the record with this sequence in `value`. Returns DATA_LOSS, naming the sequence, if the record
+// is missing or its checksum is wrong.
 absl::Status GetRecord(const LogDatabase& database, uint64_t sequence, rocksdb::PinnableSlice* value);
 
-// Calls `visit` for each record after `after`, up to and including `through`, in order.
+// Calls `visit` for the records with sequences `after` + 1 .. `through`, in order. Ends with the first error.
 absl::Status ReadRecords(const LogDatabase& database, const LogFormat& format, uint64_t after, uint64_t through,
                          const CollectionLog::Visitor& visit);
 
-// Calls `visit` for each record after `after` in the database. Returns DATA_LOSS if the record `after` + 1 was dropped.
+// Calls `visit` for all records after `after`, in order. Returns DATA_LOSS if record `after` + 1 was dropped.
 absl::Status ReadRecordsBehind(const LogDatabase& database, const LogFormat& format, uint64_t after,
                                const CollectionLog::Visitor& visit);
 

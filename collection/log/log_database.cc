@@ -26,12 +26,11 @@
 namespace maxsim::collection {
 namespace {
 
-// Values of at least this size are stored in blob files. Compactions of the database never write these again.
+// Values of at least this size are stored in blob files, which compactions of the database never rewrite.
 constexpr uint64_t kMinBlobBytes = 1024;
 
-// When a buffer of records is full, it is written to a blob file, and a write-ahead log is deleted. So this size
-// limits three things: the memory, the records that a start replays, and by how much a truncated log may be larger
-// than its records.
+// A full buffer of records is written to a blob file, and its write-ahead log is deleted. So this size limits the
+// memory, the number of records that a start replays, and the space that a truncated log still takes.
 constexpr size_t kRecordBufferBytes = size_t{32} << 20;
 constexpr int kMaxBuffers = 4;  // of a family: one is written to while the others become files
 constexpr size_t kAllBufferBytes = size_t{160} << 20;
@@ -42,7 +41,7 @@ constexpr size_t kCacheBytes = size_t{8} << 20;
 constexpr int kReadAttempts = 5;
 constexpr int kMaxOpenFiles = kMaxLogDescriptors - kOtherLogDescriptors;
 
-// Discards RocksDB's own event log, because the returned statuses have all that an operator needs to know.
+// Discards RocksDB's own log messages. The statuses that it returns are enough for operators.
 class NoInfoLog : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
@@ -56,7 +55,7 @@ rocksdb::DBOptions DatabaseOptions(LogDatabase::Access access) {
   options.error_if_exists = options.create_if_missing;
   options.paranoid_checks = true;
   options.verify_sst_unique_id_in_manifest = true;
-  // A write that a crash cut off was not acknowledged, so it is dropped. Anything else that does not fit is damage.
+  // Drops an incomplete write at the end, which was not acknowledged. Any other damage is an error.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.track_and_verify_wals_in_manifest = true;
   if (access == LogDatabase::Access::kReadUpToDamage || access == LogDatabase::Access::kReadAroundDamage) {
@@ -65,7 +64,7 @@ rocksdb::DBOptions DatabaseOptions(LogDatabase::Access access) {
                                     ? rocksdb::WALRecoveryMode::kPointInTimeRecovery
                                     : rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
   }
-  // A reader opens all files in the beginning and keeps them open, because a writer may delete a file at any time.
+  // A reader opens all files at once and keeps them open, because a writer in another process may delete files.
   const bool writes = access == LogDatabase::Access::kCreate || access == LogDatabase::Access::kWrite;
   options.max_open_files = writes ? kMaxOpenFiles : -1;
   options.table_cache_numshardbits = 0;  // each of the usual 64 parts would keep at least one file open
@@ -74,7 +73,7 @@ rocksdb::DBOptions DatabaseOptions(LogDatabase::Access access) {
   options.db_write_buffer_size = kAllBufferBytes;
   options.max_total_wal_size = kWriteAheadLogBytes;
   options.max_manifest_file_size = uint64_t{16} << 20;
-  // Makes the disk write the beginning of a group or flush while the rest of it is still being produced.
+  // Makes the disk start writing before a large group or flush is complete.
   options.bytes_per_sync = uint64_t{1} << 20;
   options.wal_bytes_per_sync = uint64_t{1} << 20;
   options.stats_dump_period_sec = 0;
@@ -101,13 +100,12 @@ rocksdb::ColumnFamilyOptions FamilyOptions(size_t buffer_bytes, const std::share
 std::vector<rocksdb::ColumnFamilyDescriptor> Families(const VersionFilter* version_filter) {
   const std::shared_ptr<rocksdb::Cache> cache = rocksdb::NewLRUCache(kCacheBytes);
   rocksdb::ColumnFamilyOptions records = FamilyOptions(kRecordBufferBytes, cache);
-  // Token vectors hardly compress: LZ4 does not shrink the F16 rows of the Cranfield collection at all, and zstd to
-  // 92 %.
+  // Does not compress: token vectors hardly shrink. On F16 rows of the Cranfield collection, LZ4 saved nothing and zstd
+  // 8 %.
   records.enable_blob_files = true;
   records.min_blob_size = kMinBlobBytes;
   records.blob_compression_type = rocksdb::kNoCompression;
-  // Records are dropped in the order in which they were written. So whole blob files become free, and none need be
-  // rewritten.
+  // Records are dropped in the order in which they were written, so whole blob files become unused at a time.
   records.enable_blob_garbage_collection = false;
   records.level0_slowdown_writes_trigger = 40;
   records.level0_stop_writes_trigger = 60;
@@ -133,7 +131,7 @@ absl::Status FromRocksDb(const rocksdb::Status& status, std::string_view prefix)
   if (status.ok()) return absl::OkStatus();
   constexpr size_t kLongest = 1024;
   const std::string message = Cat(prefix, Printable(status.ToString(), kLongest));
-  // A missing file means that data was lost. RocksDB returns InvalidArgument if its own files have wrong contents.
+  // All of these mean that data was lost. RocksDB returns InvalidArgument if its own files have wrong contents.
   const bool is_gone = status.IsIOError() && status.subcode() == rocksdb::Status::SubCode::kPathNotFound;
   if (status.IsCorruption() || status.IsInvalidArgument() || status.IsNotSupported() || is_gone) {
     return absl::DataLossError(message);
@@ -157,9 +155,8 @@ uint64_t FromBigEndian(std::string_view bytes) {
 
 namespace {
 
-// RocksDB starts its threads when it first needs them, and throws an exception in the middle of its work if the
-// system has none left. So this function starts them before the first database is opened, after checking that the
-// system can start that many.
+// Starts RocksDB's threads before the first database is opened, and returns an error if the system cannot start that
+// many. Otherwise RocksDB would start them later, and throw an exception in the middle of its work if that failed.
 absl::Status StartRocksDbThreads() {
   constexpr size_t kNumThreads = 3;  // for flushes, for compactions and for the timer
   static std::mutex mutex;
@@ -217,8 +214,8 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string
   if (mark != nullptr) options.listeners.push_back(MakeManifestListener(mark));
   const bool writes = access == Access::kCreate || access == Access::kWrite;
   if (absl::Status status = StartRocksDbThreads(); !status.ok()) return status;
-  // A writer may delete a file that a reader has found in the MANIFEST and not yet opened. When that happens, the
-  // MANIFEST already names other files, so the reader tries again. A damaged log fails each time.
+  // While a reader opens the database, a writer may delete a file that the reader has found in the MANIFEST. By then
+  // the MANIFEST names other files, so the reader tries again. A damaged log fails every time.
   absl::Status status;
   for (int attempts_left = writes ? 1 : kReadAttempts; attempts_left > 0; --attempts_left) {
     families.clear();
@@ -242,8 +239,8 @@ LogDatabase::~LogDatabase() {
     for (rocksdb::ColumnFamilyHandle* family : families_) db_->DestroyColumnFamilyHandle(family).PermitUncheckedError();
     db_->Close().PermitUncheckedError();
   } catch (const std::exception&) {
-    // There is no memory or no thread for closing. Leaks the database on purpose, because a database that is half
-    // closed must not be used. Its writes are in its files, as after a crash.
+    // There is no memory or no thread for closing. Leaks the database on purpose, because it is half closed. All
+    // acknowledged writes are on disk, as after a crash.
     [[maybe_unused]] rocksdb::DB* const left = db_.release();
     [[maybe_unused]] rocksdb::Env* const used = env_.release();
     [[maybe_unused]] VersionFilter* const filter = version_filter_.release();

@@ -1,4 +1,4 @@
-// The RocksDB database of a log: opening it, and translating its errors.
+// Opens the RocksDB database of a log and translates its errors.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -19,7 +19,7 @@ namespace maxsim::collection {
 class LogMark;
 class VersionFilter;
 
-// The column families. Numbers in keys are big-endian, so that keys are in the order of their numbers.
+// The column families of the database. Numbers in keys are big-endian, so that keys sort by number.
 enum class LogFamily : size_t {
   kMeta,        // the keys below; values are decimal digits or text
   kRecords,     // sequence -> a value of log_record.h
@@ -40,8 +40,8 @@ inline constexpr std::string_view kDeletedBytesKey = "deleted_bytes";        // 
 inline constexpr std::string_view kRememberedBytesKey = "remembered_bytes";  // see version_memory.h
 inline constexpr std::string_view kOldVersionsKey = "has_old_versions";      // present while an upgrade is unfinished
 
-// Converts a RocksDB status to an absl::Status: DATA_LOSS for damage and missing files, RESOURCE_EXHAUSTED for a full
-// disk, quota or file size limit, UNAVAILABLE for all other errors.
+// Converts a RocksDB status: DATA_LOSS for damaged or missing files, RESOURCE_EXHAUSTED for a full disk, quota, file
+// size limit or memory limit, UNAVAILABLE for all other errors. The message begins with `prefix`.
 absl::Status FromRocksDb(const rocksdb::Status& status, std::string_view prefix);
 
 inline rocksdb::Slice AsSlice(std::string_view text) { return {text.data(), text.size()}; }
@@ -61,8 +61,8 @@ class LogDatabase {
     kReadUpToDamage,    // changes no file; skips all records after the first damage in the write-ahead log
     kReadAroundDamage,  // changes no file; skips only the damaged records in the write-ahead log
   };
-  // Opens the database. Call CheckManifestFile first. Keeps `mark` (may be null) up to date; it must outlive the
-  // database. Does not read the torn tails `tails` that FindTornTails has found.
+  // Opens the database. Call CheckManifestFile first. Keeps the length of the MANIFEST in `mark` (may be null) up to
+  // date; `mark` must outlive the database. Ignores the torn ends of files in `tails` (FindTornTails).
   static absl::StatusOr<std::unique_ptr<LogDatabase>> Open(const std::string& path, Access access,
                                                            LogMark* mark = nullptr, const TornTails& tails = {});
   ~LogDatabase();
@@ -72,8 +72,8 @@ class LogDatabase {
   rocksdb::DB& db() const { return *db_; }
   rocksdb::ColumnFamilyHandle* family(LogFamily family) const { return families_[static_cast<size_t>(family)]; }
 
-  // Makes later compactions drop the versions of ids that were deleted when the log's count of deleted bytes was below
-  // `deleted_bytes`.
+  // Makes later compactions of the database drop the versions of ids that were deleted when the count of deleted bytes
+  // (version_memory.h) was below `deleted_bytes`.
   void ForgetVersionsBelow(uint64_t deleted_bytes);
 
   // Returns NOT_FOUND if the key does not exist.

@@ -1,4 +1,4 @@
-// The folder of a log: its contents, and how it is created in one step.
+// Names, creates and copies the folder of a log.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -14,7 +14,7 @@
 
 namespace maxsim::collection {
 
-// In all of these functions, `folder` is the collection's folder.
+// In all functions of this file, `folder` is the collection's folder.
 std::string LogFolder(const std::string& folder);
 std::string LogDatabasePath(const std::string& folder);
 
@@ -27,11 +27,11 @@ inline rocksdb::WriteOptions Synced() {
   return options;
 }
 
-// Creates a log, as CollectionLog::Create says. Creates it under a temporary name, and renames it when it is on disk.
+// Implements CollectionLog::Create. Creates the log under a temporary name, and renames it when it is on disk.
 absl::Status CreateLog(const std::string& folder, const LogFormat& format, const NewLog& log,
                        const std::function<absl::Status(const VersionVisitor& add)>& add_versions);
 
-// Copies the open database, also under a temporary name at first. Returns the copy's last sequence, or
+// Implements CollectionLog::Checkpoint, also with a temporary name. Returns the copy's last sequence, or
 // FAILED_PRECONDITION if the folder has a log.
 absl::StatusOr<uint64_t> CopyLog(rocksdb::DB& db, const std::string& folder);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kMarkFileName = "acknowledged";
 
-// The bytes of the file, written in one call. Version 0.2 wrote only the first 24.
+// The contents of the file. Version 0.2 wrote only the first 24 bytes.
 struct MarkBytes {
   uint64_t sequence = 0;
   uint64_t sequence_checksum = 0;
@@ -106,7 +106,7 @@ void LogMark::NoteWrite(uint64_t sequence, uint64_t wal_number, uint64_t wal_byt
 
 void LogMark::NoteManifest(uint64_t number, uint64_t num_bytes, uint64_t hash) {
   const MutexLock lock(&mutex_);
-  // RocksDB's threads may call this in the wrong order, so ignore a length that is older than the known one.
+  // Ignores a length that is older than the known one: RocksDB's threads may call this in the wrong order.
   const bool is_older =
       number < files_.manifest_number || (number == files_.manifest_number && num_bytes < files_.manifest_bytes);
   if (is_older) return;
@@ -118,7 +118,7 @@ void LogMark::NoteManifest(uint64_t number, uint64_t num_bytes, uint64_t hash) {
 
 void LogMark::Write() {
   const MarkBytes bytes{sequence_, ChecksumOf(sequence_), ::getpid(), files_, ChecksumOf(files_)};
-  // A failure is ignored, because the mark then names an older write, which is still a valid lower limit.
+  // Ignores a failure: the mark then names an older write, which is still a valid lower limit.
   if (::pwrite(fd_, &bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) return;
 }
 

@@ -1,5 +1,5 @@
-// The file "acknowledged" next to a log's database. It locks the log, and records the least that the log must hold: the
-// last acknowledged write, and the lengths of RocksDB's files.
+// The mark of a log: the file "acknowledged" next to its database. It locks the log, and records what the log must at
+// least have: the last acknowledged write, and the lengths of two of RocksDB's files.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,8 @@
 
 namespace maxsim::collection {
 
-// Known lengths of two files of the database. RocksDB only appends to these files, so a shorter file has lost bytes. A
-// file number of 0 means unknown.
+// Lower limits of the lengths of two files of the database. RocksDB only appends to these files, so a shorter file has
+// lost bytes. A file number of 0 means unknown.
 struct WrittenFiles {
   uint64_t wal_number = 0;  // the write-ahead log that was last written to
   uint64_t wal_bytes = 0;
@@ -24,15 +24,13 @@ struct WrittenFiles {
   uint64_t manifest_hash = 0;  // XXH3 of the first `manifest_bytes` bytes
 };
 
-// Updates the file without waiting for the disk, so after a power failure it may be older than the log, but never
-// newer. A log that holds less than its mark says has lost writes, even if its own checksums are right: a damaged
-// length near the end of a write-ahead log looks like a write that a crash cut off, and so does a truncated file.
-// Thread-safe.
+// A log that has less than its mark says has lost writes, even if RocksDB finds no error: to RocksDB, a truncated file
+// looks like a write that a crash cut off. The mark is written without waiting for the disk, so after a power failure
+// it may be older than the log, but never newer. Thread-safe.
 class LogMark {
  public:
-  // Opens or creates the mark of the log in `log_folder` and locks it, against other processes and against a second
-  // Open in this one. If the log is already open, returns FAILED_PRECONDITION, which names `folder` (the collection's)
-  // and the process.
+  // Opens or creates the mark in `log_folder` and locks it until the object dies. If the mark is already open, in this
+  // or another process, returns FAILED_PRECONDITION, which names the process and `folder` (the collection's).
   static absl::StatusOr<std::unique_ptr<LogMark>> Open(const std::string& log_folder, const std::string& folder);
   ~LogMark();
   LogMark(const LogMark&) = delete;
@@ -40,18 +38,18 @@ class LogMark {
 
   // Returns the recorded sequence; 0 if none can be read.
   uint64_t sequence() const;
-  // Returns zeros if the file has no readable lengths (those of version 0.2 have none).
+  // Returns the recorded lengths; zeros if the file has none that can be read (version 0.2 wrote none).
   WrittenFiles files() const;
 
-  // Record a sequence, which must not be smaller than the recorded one, and lengths of files. Each call is one system
-  // call. If it fails, no write is lost, but a later check may miss a loss.
+  // Record the last sequence, or lengths of files. The sequence must not be smaller than the recorded one. Errors are
+  // ignored: no write is lost then, but a later check may miss a loss. Each call takes one system call.
   void Note(uint64_t sequence);
   void NoteWal(uint64_t number, uint64_t num_bytes);
   void NoteWrite(uint64_t sequence, uint64_t wal_number, uint64_t wal_bytes);
   void NoteManifest(uint64_t number, uint64_t num_bytes, uint64_t hash);
 
-  // Returns FAILED_PRECONDITION if the file is no longer at its path. If the log's folder was deleted or moved, the log
-  // must not acknowledge writes, because the next start would not find them. Takes one system call.
+  // Returns FAILED_PRECONDITION if the file is no longer at its path, because the log's folder was deleted or moved.
+  // Then writes must not be acknowledged: the next start would not find them. Takes one system call.
   absl::Status CheckInPlace() const;
 
   // Syncs the file to disk.
@@ -77,7 +75,7 @@ struct LogMarkContents {
   WrittenFiles files;
 };
 
-// Reads the mark of a log, even if the log is open in another process. Values that cannot be read are zero.
+// Reads the mark in `log_folder`, even if another process has it open. Values that cannot be read are zero.
 LogMarkContents ReadLogMark(const std::string& log_folder);
 
 }  // namespace maxsim::collection

@@ -11,7 +11,7 @@
 namespace maxsim::collection {
 namespace {
 
-// The first byte of every value. If a log has another first byte, a later version wrote it.
+// The first byte of every value. A value with another first byte was written by a later version.
 constexpr uint8_t kRecordFormat = 1;
 
 static_assert(kMaxIdBytes <= UINT16_MAX);

@@ -11,7 +11,7 @@
 
 namespace maxsim::collection {
 
-// Why a message of a stream changes nothing in the collection.
+// The reason why a message of a stream does not change the collection.
 enum class SkipReason : uint8_t {
   kOtherPartition = 1,  // the document's slot is not in the collection's partition
   kStale = 2,           // the id already has a version that is as new or newer, or the message came too late
@@ -19,7 +19,7 @@ enum class SkipReason : uint8_t {
   kUnreadable = 4,      // no server can apply it: it is damaged, or was written for another format
 };
 
-// An upsert, a delete, or a message that changes nothing. Strings and rows are views that do not own their memory.
+// An upsert, a delete, or a message that was skipped. Strings and rows are views that do not own their memory.
 struct LogRecord {
   enum class Kind : uint8_t {
     kUpsert = 1,
@@ -43,15 +43,14 @@ struct LogRecord {
   SkipReason skip_reason = SkipReason::kOtherPartition;
 };
 
-// Appends the record's value in the log's form. The sequence is the key, so the value does not include it.
+// Appends the value that the log stores for a record to `value`. It does not include the sequence, which is the key.
 void AppendRecordValue(const LogRecord& record, IdType id_type, std::string* value);
 
-// Appends the part of the value before the rows. In the value, the rows and then the payload follow it.
+// Appends only the first part of the value. The complete value is this part, then the rows, then the payload.
 void AppendRecordHead(const LogRecord& record, IdType id_type, std::string* value);
 
-// Parses a value. The result's views point into `value`. Returns DATA_LOSS, which names the sequence and the expected
-// value, if AppendRecordValue cannot have made the bytes: for example, if the rows do not have num_tokens x row_bytes
-// bytes.
+// Parses a value. The result's views point into `value`. Returns DATA_LOSS, naming the sequence, if AppendRecordValue
+// cannot have made `value`, for example if the rows do not have num_tokens x `row_bytes` bytes.
 absl::StatusOr<LogRecord> ParseRecordValue(uint64_t sequence, std::string_view value, IdType id_type,
                                            int64_t row_bytes);
 

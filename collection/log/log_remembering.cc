@@ -1,4 +1,4 @@
-// How long a log remembers the versions of ids, and the upgrade of logs from earlier formats.
+// The functions of CollectionLog that look up and forget versions of ids, and that upgrade logs of earlier formats.
 #include <rocksdb/write_batch.h>
 
 #include <memory>
@@ -16,17 +16,17 @@
 namespace maxsim::collection {
 namespace {
 
-// The upgrade marks versions, and writes them in batches of about this size.
+// UpgradeVersions writes the versions that it changes in batches of about this size.
 constexpr size_t kMaxBatchBytes = size_t{4} << 20;
 
-// Forgotten versions are dropped once they may take 1 / kDroppedShare of the remembered bytes. Dropping them writes
-// all other versions again, so doing it more often would cost too much.
+// Forgotten versions are dropped once they may take 1 / kDroppedShare of the remembered bytes. Not more often, because
+// dropping them rewrites all other versions.
 constexpr uint64_t kDroppedShare = 8;
 
 }  // namespace
 
-// Notes the count of deleted bytes after writes that are on the disk. Compactions may now drop the versions that this
-// count makes forgotten.
+// Stores the count of deleted bytes after writes that are on disk. Compactions of the database may then drop the
+// versions that this count makes forgotten.
 void CollectionLog::State::NoteDeletedBytes(uint64_t now) {
   deleted_bytes = now;
   database->ForgetVersionsBelow(ForgottenBelow(now, remembered_bytes));
@@ -77,8 +77,8 @@ absl::Status CollectionLog::State::DropForgottenVersions() const {
   return FromRocksDb(status, "versions: ");
 }
 
-// The versions in old logs do not say whether they belong to a delete or a document. If no document has an id, marks
-// the id's version as that of the oldest delete (count 0), so that it is forgotten first.
+// Versions in old logs do not say whether they belong to a delete or a document. For each id without a document, marks
+// the version as that of the oldest delete (deleted_at 0), so that it is forgotten first.
 absl::Status CollectionLog::State::MarkOldVersions(const std::function<bool(const LogRecord&)>& holds,
                                                    const StopSignal* stop) {
   rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);
@@ -109,8 +109,8 @@ absl::Status CollectionLog::State::UpgradeVersions(const std::function<bool(cons
                                                    const StopSignal* stop) {
   if (!needs_upgrade) return absl::OkStatus();
   rocksdb::ColumnFamilyHandle* const meta = database->family(LogFamily::kMeta);
-  // Earlier programs cannot read a marked version. So the new format's number is written first: after a crash in the
-  // middle of the upgrade, these programs refuse the log.
+  // Writes the new format's number first, because earlier programs cannot read marked versions. So they refuse the log
+  // even if the upgrade is interrupted.
   rocksdb::WriteBatch begin;
   const uint64_t version = stream.has_value() ? kStreamedLogFormatVersion : kLogFormatVersion;
   rocksdb::Status status = begin.Put(meta, AsSlice(kFormatVersionKey), Cat(version));

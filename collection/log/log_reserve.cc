@@ -12,7 +12,7 @@
 namespace maxsim::collection {
 namespace {
 
-// The file grows in steps of this size if the disk has room for them, so that few writes need to grow it.
+// The file grows by at least this size if the disk has room, so that few writes need to grow it.
 constexpr uint64_t kStepBytes = uint64_t{8} << 20;
 
 int Allocate(int fd, uint64_t from, uint64_t to) {
@@ -50,7 +50,7 @@ absl::Status LogReserve::Grow(uint64_t num_bytes) {
 
 void LogReserve::Release() {
   if (fd_ < 0) fd_ = OpenRetrying(path_, O_RDWR);
-  // If this fails, opening the database may find too little disk space, and then reports that.
+  // If this fails, opening the database may run out of disk space, and reports that itself.
   if (fd_ >= 0 && ::ftruncate(fd_, 0) == 0) num_bytes_ = 0;
 }
 

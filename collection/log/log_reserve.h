@@ -1,5 +1,5 @@
-// A file of unused bytes next to a log's database, which reserves disk space for the next start. When RocksDB opens the
-// database, it writes the contents of the write-ahead log to new files before it deletes the write-ahead log.
+// A file of unused bytes next to a log's database, which reserves disk space for the next start: RocksDB then writes
+// the contents of the write-ahead log to new files before it deletes the write-ahead log.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class LogReserve {
   LogReserve(const LogReserve&) = delete;
   LogReserve& operator=(const LogReserve&) = delete;
 
-  // Grows the file to at least `num_bytes` of disk space. Returns RESOURCE_EXHAUSTED if the disk is full. If the file
-  // system cannot reserve space, does nothing.
+  // Grows the file to at least `num_bytes` of disk space. Returns RESOURCE_EXHAUSTED if the disk is full. Returns OK
+  // without reserving if the file system does not support that.
   absl::Status Grow(uint64_t num_bytes);
   // Frees the reserved space.
   void Release();

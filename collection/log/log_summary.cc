@@ -19,7 +19,7 @@ namespace maxsim::collection {
 namespace {
 
 absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manifest& manifest) {
-  // The mark is read before the database. So the database has at least the writes that the mark records.
+  // Reads the mark before the database, so that the database has at least the writes that the mark records.
   const LogMarkContents mark = ReadLogMark(LogFolder(folder));
   absl::StatusOr<LogContents> contents = CheckLog(folder, mark);
   if (!contents.ok()) return contents.status();
@@ -39,11 +39,11 @@ absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manife
                     .needs_upgrade = contents->needs_upgrade};
 }
 
-// Describes what is wrong with a record that was parsed. Returns "" if nothing is wrong.
+// Describes the first wrong value of a parsed record; "" if there is none.
 std::string ProblemOf(const LogRecord& record, const LogFormat& format) {
   if (record.kind != LogRecord::Kind::kUpsert) return "";
   const size_t num_values = static_cast<size_t>(record.num_tokens) * static_cast<size_t>(format.dim);
-  // In a record the rows follow the id, so they may be unaligned. Copy them.
+  // Copies the rows, because they may be unaligned in a record.
   const std::vector<char> rows(record.rows.begin(), record.rows.end());
   if (const auto index = FindUnusableElement(format.storage, rows.data(), num_values)) {
     const auto dim = static_cast<size_t>(format.dim);
@@ -66,7 +66,7 @@ int64_t LogSummary::num_tombstones() const {
 absl::StatusOr<LogSummary> SummarizeLog(const std::string& folder, const Manifest& manifest) {
   if (!HasLog(folder)) return absl::NotFoundError(Cat(folder, ": has no log"));
   return Guarded([&]() -> absl::StatusOr<LogSummary> {
-    // If another process has the log open for writing, a file may be deleted while it is read here. So try again.
+    // Tries again, because a process that writes to the log may delete a file that is about to be read.
     constexpr int kTries = 3;
     absl::StatusOr<LogSummary> summary;
     for (int tried = 0; tried < kTries; ++tried) {
@@ -150,13 +150,13 @@ absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& m
     absl::StatusOr<std::unique_ptr<LogDatabase>> database =
         OpenChecked(LogDatabasePath(folder), ReadLogMark(LogFolder(folder)).files);
     if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
-    // Read the contents again, because writes may have been added since the check above.
+    // Reads the first and last sequence again, because they may have changed since SummarizeLog.
     const absl::StatusOr<LogContents> contents = ReadContents(**database);
     if (!contents.ok()) return Prefix(Cat("the log of ", folder, ": "), contents.status());
     report.first_sequence = contents->first_sequence;
     report.last_sequence = contents->last_sequence;
     VersionCheck versions(format.id_type);
-    // Read one record at a time, so that the records after a damaged one are checked, too.
+    // Reads one record at a time, so that the records after a damaged one are checked, too.
     for (uint64_t sequence = report.first_sequence; sequence < report.last_sequence; ++sequence) {
       std::string text;
       const absl::Status read = ReadRecords(**database, format, sequence, sequence + 1, [&](const LogRecord& record) {

@@ -1,5 +1,5 @@
-// Reads a log without changing it, even while another process has it open. For commands that show or check a
-// collection, or read its shards.
+// Reads a log without changing it, even while another process has it open. For commands that show, check or read a
+// collection.
 #pragma once
 
 #include <cstdint>
@@ -23,24 +23,24 @@ struct LogSummary {
   Tombstones tombstones;  // of the manifest's shards
   uint64_t format_version = 0;
   uint64_t current_format_version = 0;  // the version of a new log of its kind
-  // Whether the version is an earlier one, or an upgrade was interrupted (CollectionLog::UpgradeVersions).
+  // Whether the log has an earlier format, or its upgrade was interrupted (CollectionLog::UpgradeVersions).
   bool needs_upgrade = false;
 
   int64_t num_tombstones() const;
 };
 
-// Summarises the log of the collection in `folder`. If it is written to meanwhile, the summary shows its state at one
-// moment during the call. Returns NOT_FOUND, DATA_LOSS and, for a later format, FAILED_PRECONDITION like
-// CollectionLog::Open.
+// Summarises the log of the collection in `folder`. If another process writes to the log, the summary is of one moment
+// during the call. Returns NOT_FOUND if there is no log, DATA_LOSS if it is damaged, and FAILED_PRECONDITION if a later
+// version of maxsimd wrote it.
 absl::StatusOr<LogSummary> SummarizeLog(const std::string& folder, const Manifest& manifest);
 
-// Returns OK if the shards in `folder` hold the whole collection: it has no log, or the log has neither newer writes
-// nor tombstones for the shards. Otherwise returns FAILED_PRECONDITION with the steps to get there.
+// Returns OK if the shards in `folder` are the whole collection: it has no log, or the log has neither newer writes nor
+// tombstones. Otherwise returns FAILED_PRECONDITION, which says how to compact it, or an error of SummarizeLog.
 absl::Status CheckShardsAreComplete(const std::string& folder, const Manifest& manifest);
 
-// Returns the log_sequence for the manifest of a build into `folder`: `asked` if it is set, or 0 if the log has never
-// had a write. Returns FAILED_PRECONDITION if the log has another format, if it has writes and `asked` is not set, if
-// it ends before `asked`, or if it has dropped writes after `asked`.
+// Returns the log_sequence for the manifest of a build into `folder`: `asked` or, if that is not set and the log never
+// had a write, 0. Without a log, returns `asked`. Returns FAILED_PRECONDITION if the log has another format, if it has
+// had writes and `asked` is not set, if it ends before `asked`, or if it has dropped writes after `asked`.
 absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& folder, const LogFormat& format,
                                                            std::optional<uint64_t> asked);
 
@@ -51,8 +51,8 @@ struct LogReport {
   std::vector<std::string> problems;  // the first kMaxProblems of verifier.h
 };
 
-// Reads the whole log and checks that no record is missing, and each record's bytes, values and payload. Returns the
-// errors of SummarizeLog.
+// Reads the whole log. Reports missing and damaged records, invalid values and payloads, and wrong versions of ids.
+// Returns the errors of SummarizeLog.
 absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& manifest);
 
 }  // namespace maxsim::collection

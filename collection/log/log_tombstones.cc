@@ -22,7 +22,8 @@ std::string KeyOf(int64_t generation, size_t shard) {
 // Returns a key that sorts after the keys of all generations.
 std::string EndOfKeys() { return std::string(2 * kNumberBytes + 1, '\xff'); }
 
-// Makes a value: the format, the generation's log_sequence, the size of the checksum, the checksum, and the ordinals.
+// Returns the value for a shard: the format, the generation's log_sequence, the size of the shard's checksum, the
+// checksum, and the ordinals.
 std::string FormatValue(const Manifest& manifest, const ShardEntry& entry, const std::vector<uint32_t>& ordinals) {
   std::string value(1, kTombstoneFormat);
   value += BigEndian(manifest.log_sequence.value_or(0));
@@ -45,8 +46,8 @@ absl::Status CheckOrdinals(const ShardEntry& entry, const std::vector<uint32_t>&
   return absl::OkStatus();
 }
 
-// Fills `ordinals` from a value. Leaves them empty if the value belongs to another shard, or to another build with
-// the same generation number: a build with other writes of the log may have a shard of the same bytes.
+// Reads `ordinals` from a value. Leaves them empty if the value has another checksum or log_sequence: then it belongs
+// to another build with the same generation number.
 absl::Status ParseValue(const Manifest& manifest, const ShardEntry& entry, std::string_view value,
                         std::vector<uint32_t>* ordinals) {
   constexpr size_t kHeadBytes = 1 + kNumberBytes + 1;

@@ -1,5 +1,5 @@
-// The tombstones in a log's database. Each shard that has tombstones has one key, made of the generation's number and
-// the shard's index. Its value lists the tombstones. A shard without tombstones has no key.
+// The tombstones (ordinals of deleted and replaced documents) in a log's database. The key is the generation's number
+// and the shard's index. A shard without tombstones has no key.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ class WriteBatch;
 
 namespace maxsim::collection {
 
-// Adds the writes of CollectionLog::PutTombstones to the batch. Returns INVALID_ARGUMENT if the tombstones do not fit
+// Adds the changes of CollectionLog::PutTombstones to the batch. Returns INVALID_ARGUMENT if the tombstones do not fit
 // the manifest's shards.
 absl::Status AddTombstones(const LogDatabase& database, const Manifest& manifest, const Tombstones& tombstones,
                            rocksdb::WriteBatch* batch);
 
-// Adds deletions of all other generations' tombstones to the batch; adds nothing if there are none.
+// Adds the deletion of the tombstones of all generations but `generation` to the batch. Adds nothing if there are none.
 absl::Status AddDropOfOthers(const LogDatabase& database, int64_t generation, rocksdb::WriteBatch* batch);
 
 // See CollectionLog::TombstonesOf.

@@ -81,8 +81,8 @@ void VersionCheck::Add(const LogRecord& record) {
 
 std::string VersionCheck::ProblemOf(const std::optional<StoredVersion>& stored, const Last& last,
                                     const LogContents& contents) const {
-  // The count at the id's last write is the log's count without the deletes that came later. It is 0 for a delete
-  // from before the upgrade to the present format, because the log's count does not include that delete.
+  // The count of deleted bytes at the id's last write is the log's count without the deletes that came later. It is 0
+  // for a delete before an upgrade to this format, because the log's count does not include such a delete.
   const uint64_t deleted_since = deleted_bytes_ - last.deleted_bytes;
   const uint64_t deleted_at = contents.deleted_bytes > deleted_since ? contents.deleted_bytes - deleted_since : 0;
   if (!stored.has_value()) {
@@ -98,7 +98,7 @@ std::string VersionCheck::ProblemOf(const std::optional<StoredVersion>& stored, 
     return Cat("has version ", stored->version, ", but the write with sequence ", last.sequence, " gave it ",
                last.version);
   }
-  // In a log of an earlier format no version has a count. Here this means the same as a count of 0.
+  // Versions in a log of an earlier format have no deleted_at, which is treated as 0 here.
   if (!all_readable_ || stored->deleted_at.value_or(0) == (last.is_delete ? deleted_at : 0)) return "";
   return Cat("was deleted at ", stored->deleted_at.value_or(0), " deleted bytes, and by the write with sequence ",
              last.sequence, " at ", last.is_delete ? deleted_at : 0);
