@@ -138,7 +138,7 @@ std::string FormatManifest(const Manifest& manifest) {
     shards.push_back(std::move(shard));
   }
   json["shards"] = std::move(shards);
-  // Text that is not UTF-8 is replaced. Otherwise the library would throw an exception.
+  // Replaces text that is not UTF-8. Otherwise the JSON library would throw an exception.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
@@ -154,7 +154,7 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) { return ReadMa
 
 absl::Status PublishManifest(const Manifest& manifest, const std::string& folder, absl::Status* synchronised) {
   const std::string text = FormatManifest(manifest);
-  // Parses the text again before publishing it. So if this code has a mistake, the old generation stays in place.
+  // Parses the text before publishing it, so that a mistake in this code cannot replace a good manifest.
   const std::string path = JoinPath(folder, kManifestFileName);
   if (absl::StatusOr<Manifest> check = ParseManifest(text, path); !check.ok()) return check.status();
   absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(path);

@@ -1,8 +1,8 @@
 // Reads and writes a collection's manifest, collection.json, which names its files and its properties.
 //
-// A collection is a folder with a manifest and immutable shard files. To publish a generation, a writer writes new
-// shard files and then replaces the manifest by a rename. So a reader sees either the old generation or the new one,
-// never a mixture.
+// A collection is a folder with a manifest and immutable shard files. To publish a new generation (version), a writer
+// writes new shard files and then replaces the manifest by a rename. So a reader sees either the old generation or the
+// new one, never a mixture.
 #pragma once
 
 #include <cstddef>
@@ -38,11 +38,11 @@ inline constexpr std::string_view kRotationKind = "hadamard";
 // The most shards of a collection: far more than a process can map by default.
 inline constexpr int64_t kMaxShards = 100'000;
 
-// The largest seed: beyond it, some JSON readers do not represent integers exactly.
+// The largest seed of a rotation. Some JSON readers do not represent larger integers exactly.
 inline constexpr int64_t kMaxRotationSeed = (int64_t{1} << 53) - 1;
 
-// The largest sequence of a log: beyond it, some JSON readers do not represent integers exactly. A million writes per
-// second reach it after 285 years.
+// The largest sequence (number of a write) of a log. Some JSON readers do not represent larger integers exactly. A
+// million writes per second reach it after 285 years.
 inline constexpr int64_t kMaxLogSequence = (int64_t{1} << 53) - 1;
 
 // Describes the codes (kernels/codes/codes.h) that every document of a collection has.
@@ -54,7 +54,7 @@ struct CodesFormat {
   friend bool operator==(const CodesFormat&, const CodesFormat&) = default;
 };
 
-// Returns the number of files that hold the codes of a shard: one each for plane 0, plane 1, and planes 2 and 3.
+// Returns the number of code files of a shard: one for plane 0, one for plane 1, and one for planes 2 and 3 together.
 constexpr size_t NumCodeFiles(int planes) { return planes == 4 ? 3 : static_cast<size_t>(planes); }
 
 // The manifest's entry for a file beside a shard.
@@ -65,7 +65,7 @@ struct FileEntry {
 };
 using CodeFileEntry = FileEntry;
 
-// The manifest's entry for a shard file, and for the files of its codes and fields.
+// The manifest's entry for a shard file, with the entries for its code files and its field file.
 struct ShardEntry {
   std::string file;  // name inside the collection's folder: no path separators
   int64_t num_documents = 0;
@@ -91,23 +91,21 @@ struct Manifest {
   std::string created_at;  // RFC 3339, UTC
   std::vector<ShardEntry> shards;
   std::optional<EncoderIdentity> encoder = {};  // the encoder that made the vectors, if known
-  // Live collections: the sequence of the last write of the log (collection/log/) that the shards hold. nullopt if the
-  // manifest does not mention a log: the collection is not live, or a builder that did not know its log has built it
-  // anew.
+  // Live collections: the sequence of the last write of the log (collection/log/) that is merged into the shards.
+  // nullopt if the manifest names none: the collection is not live, or its shards were built without regard to the log.
   std::optional<uint64_t> log_sequence = {};
-  // The slots of the collection's documents if it is a partition of a larger collection; never all slots. Its shards
-  // then have ordinals (collection/shard.h).
+  // If the collection is a partition of a larger one: the slots of its documents, never all slots. Its shards then have
+  // ordinals (collection/shard.h).
   std::optional<SlotRange> partition = {};
   std::optional<CodesFormat> codes = {};  // if the collection has codes
-  // The fields that requests can filter by. Their values come from the payloads, so a collection with fields must have
-  // payloads. The fields of a live collection cannot change, because the writes in its log were checked against them.
+  // The fields that requests can filter by. A collection with fields must have payloads, which contain the values. A
+  // live collection's fields cannot change, because the writes in its log were checked against them.
   std::vector<Field> fields = {};
 
   SlotRange slots() const { return partition.value_or(SlotRange()); }
 };
 
-// Returns the bytes of a shard's file without the token vectors: ids, offsets, scales, payloads, the header. Returns 0
-// if the entry's numbers are contradictory.
+// Returns the bytes of a shard's file without the token vectors. Returns 0 if the entry's numbers are contradictory.
 int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry);
 
 // Returns the shape of the collection's codes. Manifest::codes must have a value.
@@ -119,18 +117,18 @@ std::string DescribeCodes(const std::optional<CodesFormat>& codes);
 // Returns the bytes of a shard's code files for the first 1, 2 or 4 planes.
 int64_t CodeFileBytes(const ShardEntry& entry, int planes);
 
-// Returns the fields in the form that ParseFields takes, or "none".
+// Returns the fields as text in the form of ParseFields; "none" if there are none.
 std::string DescribeFields(const std::vector<Field>& fields);
 
 // Returns the size of a shard's field file; 0 if it has none.
 int64_t FieldFileBytes(const ShardEntry& entry);
 
-// Returns a hash of everything that answers depend on: the files' checksums in their order and the numbers with which
-// they are read. Copies of one build have the same one, and so do builds of the same documents by one program. It does
-// not depend on names, times and the generation's number.
+// Returns a hash of everything that answers depend on, such as the files' checksums in their order. It does not depend
+// on names, times and the generation's number. Copies of a build have the same hash, and so have builds of the same
+// documents by the same program.
 std::string FingerprintOf(const Manifest& manifest);
 
-// Returns the manifest's "format_version". It depends on the features of the collection, such as codes
+// Returns the manifest's "format_version", which depends on the features of the collection, such as codes
 // (manifest_parser.h).
 int64_t FormatVersionOf(const Manifest& manifest);
 
@@ -141,8 +139,8 @@ absl::StatusOr<Manifest> ReadManifest(const Folder& folder);
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
 
 // Writes the manifest under a temporary name, syncs it, and renames it. If this returns OK, the generation is
-// published. `synchronised` (may be null) then says whether the rename is on disk, too. If it is not OK, a power
-// failure may bring back the previous generation, which is also complete.
+// published, and `*synchronised` (`synchronised` may be null) says whether the rename is on disk: if `*synchronised` is
+// an error, a power failure may bring back the previous generation.
 absl::Status PublishManifest(const Manifest& manifest, const std::string& folder, absl::Status* synchronised = nullptr);
 
 }  // namespace maxsim::collection

@@ -1,5 +1,5 @@
-// Parses a manifest's JSON: the parser's events fill in the values of the keys. The values are checked afterwards
-// (manifest_parser.cc).
+// Reads the values of a manifest's keys from the events of a JSON parser. manifest_parser.cc checks the values
+// afterwards.
 #pragma once
 
 #include <array>
@@ -18,20 +18,20 @@
 
 namespace maxsim::collection {
 
-// Takes the manifest's events. Level 1 is the manifest's object, level 2 that of a section, level 3 an object of
-// "shards" or of "fields", level 4 that of a shard's "fields", level 5 an object of a shard's "codes"; everything else
-// is skipped.
+// Receives the parser's events. Nesting level 1 is the manifest's object, level 2 a section's object, level 3 an
+// element of "shards" or "fields", level 4 the object "fields" of a shard, level 5 an element of "codes" of a shard.
+// Everything else is ignored.
 class ManifestEvents : public JsonEvents {
  public:
   explicit ManifestEvents(Manifest* manifest);
 
-  // Makes the checks that need the whole object, after a successful parse.
+  // Checks the values that were read. Call it after a successful parse.
   absl::Status Finish();
 
  private:
   static constexpr int kMaxDepth = 8;  // 5 are used; the rest is room for keys of later versions
 
-  // Holds one key of an object: how to take its value, and whether it has been seen.
+  // A known key of an object: where its value is stored, and whether it was found.
   struct Key {
     std::string_view key;
     int64_t* integer = nullptr;
@@ -40,7 +40,7 @@ class ManifestEvents : public JsonEvents {
     bool seen = false;
   };
 
-  // Holds the object of known keys that is the value of one of the manifest's keys.
+  // A key of the manifest whose value is an object with known keys.
   struct Section {
     std::string_view key;
     bool needs_all_fields = false;
@@ -72,8 +72,8 @@ class ManifestEvents : public JsonEvents {
   // Adds a complete object of "fields" to the manifest.
   bool AddField();
 
-  // Fails if a container is in the wrong place, or is the value of a known key that needs a scalar. Unknown keys may
-  // have containers.
+  // Fails if an array or object is in the wrong place, or is the value of a known key that needs a scalar. Unknown keys
+  // may have any value.
   bool RefuseContainer(std::string_view kind);
 
   template <typename Fields>

@@ -23,12 +23,12 @@ namespace {
 
 constexpr size_t kMaxFileNameBytes = 255;
 
-// The maximum size of a file that belongs to a shard. A shard has at most 2^48 tokens, and a token has at most 2^10
-// bytes in a plane. Sums of these sizes cannot overflow.
+// The maximum size of a shard's code file or field file, chosen so that sums of these sizes cannot overflow. A shard
+// has at most 2^48 tokens, and a token has at most 2^10 bytes in a plane.
 constexpr int64_t kMaxSideFileBytes = int64_t{1} << 60;
 
-// Returns whether a name has no folders and no control characters. Such a file stays in the collection's folder, and
-// its name can be shown unchanged.
+// Returns whether `name` is a plain file name: without folders, so that the file is in the collection's folder, and
+// printable.
 bool IsFileName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxFileNameBytes && name[0] != '.' && IsUtf8(name) &&
          name.find_first_of("/\\") == std::string_view::npos && Printable(name, name.size()) == name;
@@ -49,7 +49,7 @@ absl::Status CheckFile(const std::string& where, int64_t num_bytes, int64_t max_
 
 absl::Status ManifestEvents::CheckFormatVersion() const {
   if (!top_[0].seen || format_ != kManifestFormat) {
-    // The file may be any file. So the error must not quote its text to a caller who has only named the folder.
+    // Does not quote the text: this may be any file, and the caller may not be allowed to read it.
     return Invalid("format: is not \"", kManifestFormat, "\": this is not a manifest");
   }
   if (!top_[1].seen || format_version_ < kManifestFormatVersion || format_version_ > kFieldsFormatVersion) {
@@ -258,7 +258,7 @@ absl::Status ManifestEvents::CheckShards() const {
       return Invalid(where, "file: ", Quote(entry.file), " appears twice");
     }
     if (absl::Status s = Range(where + "num_documents", entry.num_documents, 1, kMaxShardDocuments); !s.ok()) return s;
-    // The sum cannot overflow: a shard has fewer than 2^32 documents, and a document has at most 2^16 tokens.
+    // The product cannot overflow: a shard has fewer than 2^32 documents, and a document has at most 2^16 tokens.
     if (absl::Status s = Range(where + "num_tokens", entry.num_tokens, entry.num_documents,
                                entry.num_documents * kMaxDocumentTokens);
         !s.ok()) {

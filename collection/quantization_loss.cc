@@ -20,9 +20,8 @@ void QuantizationLoss::Add(const QuantizationLoss& other) {
 }
 
 QuantizationLoss LossOf(const int8_t* elements, const float* rotated, int64_t num_tokens, int64_t dim) {
-  // Rounding moves each value by 12^-1/2 of a step in the root mean square, and so moves a row by (dim / 12)^1/2
-  // steps. This is more than kMaxRoundingShare of the row's length if the sum of its squared elements is at most
-  // `least`.
+  // Rounding moves each value by 12^-1/2 of a step (root mean square), and so moves a row by (dim / 12)^1/2 steps. This
+  // exceeds kMaxRoundingShare of the row's length if the sum of its squared elements is at most `least`.
   const auto least = static_cast<int64_t>(static_cast<double>(dim) / (12 * kMaxRoundingShare * kMaxRoundingShare));
   QuantizationLoss loss;
   for (int64_t token = 0; token < num_tokens; ++token) {

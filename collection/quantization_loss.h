@@ -1,8 +1,8 @@
-// Counts lossy tokens: those that i8 storage represents badly.
+// Counts lossy tokens: tokens whose vectors i8 storage represents badly.
 //
-// A document has one scale, which its largest value determines. Tokens with much smaller values are rounded to a few
-// steps or to zeros: a vector that is 10,000 times as long as the others turns these into zeros. Both cases can be seen
-// in the stored elements, so a reader of a collection counts the same tokens as its writer.
+// A document has one scale, which its largest value determines. So tokens with much smaller values are rounded to few
+// steps or to zeros. The stored elements show both cases, so a reader of a collection counts the same tokens as its
+// writer.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct QuantizationLoss {
   void Add(const QuantizationLoss& other);
 };
 
-// Returns the loss of one document of `num_tokens` rows of `dim` elements. `rotated` are the values before
-// quantisation; with them, tokens that were zeros from the start are not counted. It may be null if they are not known,
-// but not for a document with scale 0, which consists of zeros.
+// Returns the loss of one document of `num_tokens` rows of `dim` elements. `rotated` has the values before
+// quantisation, or is null if they are unknown. With `rotated`, tokens that were all zeros before are not counted.
+// `rotated` must not be null for a document with scale 0.
 QuantizationLoss LossOf(const int8_t* elements, const float* rotated, int64_t num_tokens, int64_t dim);
 
 // Returns "19 tokens of 1 document (18 became zeros, of 1 rounding took more than 25 % of the length)".

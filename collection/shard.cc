@@ -16,7 +16,7 @@
 
 namespace maxsim::collection {
 
-// Identifies a file, so that a file which has replaced it or which was written to can be detected.
+// Identifies the contents of a file. It differs if the file was replaced or written to.
 struct FileIdentity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -44,7 +44,7 @@ struct Shard::State {
   ShardContents contents;
   DocumentsView documents = {};
   std::optional<InputFile> file = {};  // while it is mapped
-  // Describes the file that ReleaseTokens closed: its identity, and the position of the tokens in it.
+  // The identity of the file that ReleaseTokens closed, and the offset of the tokens in the file.
   std::optional<FileIdentity> released = {};
   int64_t tokens_begin = 0;
   int64_t host_bytes = 0;
@@ -58,17 +58,15 @@ struct ByteRange {
   int64_t end = 0;
 };
 
-// Returns whether the tokens that the parser found are the mapped ones. The parser reads the copy of the header, and
-// the file may have been written to after the header decided which bytes to map. Offsets and ids must never be
-// mapped, because they could change after they were checked.
+// Returns whether the tokens of the parsed file are exactly the mapped range. They differ only if the file was changed
+// after its header was read. Offsets and ids must not be mapped, because they could change after they were checked.
 bool AreTokens(const ByteRange& mapped, const FileBytes& bytes, const ShardContents& contents) {
   const int64_t num_bytes = contents.num_tokens * RowBytes(contents.storage, contents.dim);
   return contents.tokens == bytes.data() + mapped.begin && num_bytes == mapped.end - mapped.begin;
 }
 
-// Maps the tokens and copies everything else, as the header describes them. The parser checks the structure later,
-// but this function already checks the number of tokens: if it were too small, more bytes would be copied into memory
-// than were planned.
+// Memory-maps the tokens of a file, and copies everything else into memory. Returns DATA_LOSS if the tokens have fewer
+// bytes than the manifest says, because then more would be copied than was reserved.
 absl::StatusOr<FileBytes> MapTokens(const InputFile& file, const Manifest& manifest, const ShardEntry& entry,
                                     const StopSignal* stop, ByteRange* mapped) {
   absl::StatusOr<SafetensorsHeader> header = ReadSafetensorsHeader(file);
@@ -76,7 +74,7 @@ absl::StatusOr<FileBytes> MapTokens(const InputFile& file, const Manifest& manif
   if (!header.ok()) return header.status();
   const SafetensorsTensor* tokens = header->Find(kTokens);
   if (tokens == nullptr) return DataLoss(file.path(), "tensor \"tokens\" is missing");
-  // Allows a small difference: a later check of the whole header against the manifest reports it more clearly.
+  // Allows a small difference, which a later check against the manifest reports more clearly.
   constexpr int64_t kSmallBytes = int64_t{1} << 20;
   const int64_t beside = file.size() - tokens->num_bytes();
   if (beside - BytesBesideTokens(manifest, entry) > kSmallBytes) {
@@ -87,7 +85,7 @@ absl::StatusOr<FileBytes> MapTokens(const InputFile& file, const Manifest& manif
   return FileBytes::MapRange(file, tokens->begin, tokens->end, stop);
 }
 
-// Returns the first difference between a shard and its description in the manifest.
+// Describes the first difference between a shard and its description in the manifest; nullopt if there is none.
 std::optional<std::string> Difference(const ShardContents& shard, const Manifest& manifest, const ShardEntry& entry) {
   const auto says = [](std::string_view what, const auto& value, const auto& expected) {
     return Cat(what, ": ", value, ", but the manifest says ", expected);
@@ -174,8 +172,7 @@ absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const Folder& folder, const M
   auto shard = std::shared_ptr<Shard>(new Shard(std::move(state)));
   if (access == Access::kMapped) {
     shard->state_->documents.source = shard.get();
-    // The file was read several times: to hash, to copy and to check it. Check that it was not changed in the
-    // meantime.
+    // The file was read several times: for its checksum, to copy it and to parse it. Fails if it changed in between.
     if (absl::Status status = shard->Check(); !status.ok()) return status;
   }
   return shard;

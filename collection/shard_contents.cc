@@ -20,7 +20,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "shard files are little-endian and read in place");
 
-// If the distance between consecutive offsets is the same everywhere, returns it. Otherwise returns 0.
+// Returns the difference between consecutive offsets if it is the same everywhere; otherwise 0.
 int64_t EqualLength(const Int64Array& offsets, int64_t num_documents) {
   const int64_t length = offsets[1];
   for (int64_t idx = 2; idx <= num_documents; ++idx) {
@@ -67,7 +67,8 @@ absl::StatusOr<const SafetensorsTensor*> Parser::Tensor(std::string_view name, s
   return tensor;
 }
 
-// Reads an I64 [N + 1] tensor that starts at 0, ends at `total`, and grows by `low` .. `high` at each step.
+// Reads an I64 [N + 1] tensor of offsets. The first must be 0 and the last `total`; each must exceed the previous one
+// by `low` .. `high`.
 absl::StatusOr<Int64Array> Parser::Offsets(std::string_view name, int64_t total, int64_t low, int64_t high) const {
   absl::StatusOr<const SafetensorsTensor*> tensor = Tensor(name, "I64");
   if (!tensor.ok()) return tensor.status();
@@ -82,7 +83,7 @@ absl::StatusOr<Int64Array> Parser::Offsets(std::string_view name, int64_t total,
     if (idx % kStopBlockDocuments == 0) {
       if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     }
-    // Each value is checked before it is used in a difference, so that the difference cannot overflow.
+    // Checks each value before subtracting, so that the difference cannot overflow.
     if (values[idx + 1] < values[idx] || values[idx + 1] > total) {
       return Invalid(name, "[", idx + 1, "]: ", values[idx + 1], " is not in ", values[idx], " .. ", total);
     }
@@ -109,8 +110,8 @@ absl::Status Parser::ParseDim(int64_t columns) {
   return absl::OkStatus();
 }
 
-// Reads the tensors that are needed to decode rows of residual codes. They also determine the number of columns and
-// bits.
+// Reads the codebook, which is needed to decode rows of residual codes. Its shapes also determine the dimension and the
+// number of bits.
 absl::Status Parser::ParseCodebook(const SafetensorsTensor& tokens) {
   absl::StatusOr<const SafetensorsTensor*> weights = Tensor(kBucketWeights, "F32");
   if (!weights.ok()) return weights.status();
@@ -292,10 +293,10 @@ absl::Status Parser::ParsePayloads() {
       Offsets(kPayloadOffsets, static_cast<int64_t>(payload_bytes->size()), 0, kMaxPayloadBytes);
   if (!offsets.ok()) return offsets.status();
   contents.payload_offsets = *std::move(offsets);
-  // Checks each payload by itself. If an offset were in the middle of a character, all payloads together would still
-  // be valid UTF-8. Payloads are sent as text, and one that is not valid would make the whole answer unreadable.
+  // Checks that each payload by itself is UTF-8: an offset may be in the middle of a character. One invalid payload
+  // would make the whole answer to a request unreadable.
   for (int64_t idx = 0; idx < contents.num_documents; ++idx) {
-    // Check the stop signal often, because payloads are large.
+    // Checks the stop signal more often than elsewhere, because payloads are large.
     if (idx % (kStopBlockDocuments / 16) == 0) {
       if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     }

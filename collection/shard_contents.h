@@ -1,5 +1,4 @@
-// Parses and checks the bytes of a shard file. The reader, the verifier, the importer and the fuzzer share this parser.
-// The format is described in docs/reference/formats.md.
+// Parses and checks the bytes of a shard file. The format is described in docs/reference/formats.md.
 #pragma once
 
 #include <cstdint>
@@ -31,18 +30,18 @@ inline constexpr std::string_view kIdBytes = "id_bytes";                // U8 [B
 inline constexpr std::string_view kPayloadOffsets = "payload_offsets";  // I64 [N + 1], optional
 inline constexpr std::string_view kPayloadBytes = "payload_bytes";      // U8 [P], optional
 
-// Readers need the tokens at a multiple of this offset in the file, and at a multiple of this address in memory.
+// Readers need the tokens at a multiple of this number of bytes, both in the file and in memory.
 inline constexpr int64_t kTokenAlignment = 64;
 
 // Writers put the tokens at a multiple of a page, so that a reader can bypass the page cache (direct I/O).
 inline constexpr int64_t kWriterAlignment = 4096;
 
-// Metadata of i8 shards that says how the rows were rotated: kRotationKind, and the seed in decimal. A file can then be
-// read without its manifest.
+// Metadata keys of i8 shards that say how the rows were rotated: kRotationKind, and the seed in decimal. So a file can
+// be read without its manifest.
 inline constexpr std::string_view kRotationKey = "rotation";
 inline constexpr std::string_view kRotationSeedKey = "rotation_seed";
 
-// The largest scale of an i8 document. With it no value exceeds kMaxAbsValue.
+// The largest scale of an i8 document, so that no value exceeds kMaxAbsValue.
 inline constexpr float kMaxScale = kMaxAbsValue / static_cast<float>(kMaxInt8);
 
 // Maximum size of a document's payload.
@@ -73,7 +72,7 @@ using Int64Array = FileArray<int64_t>;
 using FloatArray = FileArray<float>;
 using HalfArray = FileArray<uint16_t>;
 
-// The parsed contents. They point into the bytes that were parsed, which must outlive this object.
+// The parsed contents of a shard file. They point into the parsed bytes, which must outlive this object.
 struct ShardContents {
   ScalarType storage = ScalarType::kF16;
   int32_t dim = 0;
@@ -90,7 +89,7 @@ struct ShardContents {
   int64_t num_centroids = 0;    // this and the next two: of residual codes
   HalfArray centroids;
   FloatArray bucket_weights;
-  // Only partitions: each document's position in the whole collection (positions.h), ascending.
+  // Only partitions: the documents' positions in the whole collection (positions.h), strictly ascending.
   bool has_ordinals = false;
   Int64Array ordinals;
   Int64Array ids;
@@ -122,15 +121,13 @@ struct ShardContents {
   }
 };
 
-// Returns the seed of the rotation that the metadata describes. Returns INVALID_ARGUMENT for an unknown kind, or for a
-// seed that is not a decimal number up to kMaxRotationSeed.
+// Parses the metadata of a rotation and returns its seed. Returns INVALID_ARGUMENT if the kind is not kRotationKind, or
+// the seed is not a decimal number up to kMaxRotationSeed.
 absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view seed);
 
-// Checks the whole structure: format marker, types, shapes, every offset, every scale, every value of a codebook, every
-// ordinal, every id's length and encoding, every payload's encoding. Does not check token values, repeated ids and the
-// contents of payloads. `bytes` is the whole file and starts at a multiple of kTokenAlignment in memory. Returns
-// INVALID_ARGUMENT with tensor, place, value and expected value, or the status of `stop` (may be null) if it is
-// stopped.
+// Parses a whole file and checks everything but token values, repeated ids and the JSON of payloads. `bytes` must be
+// aligned to kTokenAlignment in memory. Returns INVALID_ARGUMENT with tensor, place, value and expected value. `stop`
+// may be null; once it is stopped, returns its status.
 absl::StatusOr<ShardContents> ParseShard(std::string_view bytes, const StopSignal* stop = nullptr);
 
 }  // namespace maxsim::collection

@@ -11,8 +11,8 @@ namespace maxsim::collection {
 
 inline constexpr size_t kMaxSlotOwners = 1024;
 
-// A group and the slots first_slot .. end_slot - 1, for which it answers. The slots are not SlotRange, because messages
-// may have larger numbers, which CheckSlotOwners reports as they are.
+// A group and the slots first_slot .. end_slot - 1 for which it answers. Not a SlotRange, because messages may have
+// larger numbers, which CheckSlotOwners reports.
 struct SlotOwner {
   std::string group;
   uint32_t first_slot = 0;
@@ -41,8 +41,7 @@ struct SlotLayoutFault {
 };
 
 // Checks that there are 1 to kMaxSlotOwners owners, that their groups have valid names (IsGroupName) and differ, and
-// that each range begins where the previous one ends, so that together they are all slots. Returns the first fault, or
-// nullopt.
+// that their ranges, in this order, cover all slots without gap or overlap. Returns the first fault, or nullopt.
 std::optional<SlotLayoutFault> CheckSlotOwners(const std::vector<SlotOwner>& owners);
 
 }  // namespace maxsim::collection

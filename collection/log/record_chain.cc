@@ -37,7 +37,7 @@ constexpr Tables MakeTables() {
 
 constexpr Tables kTables = MakeTables();
 
-// Handles eight bytes at a time, because a write-ahead log may have 256 MB.
+// Handles eight bytes at a time for speed: a write-ahead log may have 256 MB.
 uint32_t Crc32c(std::string_view bytes) {
   uint32_t crc = 0xffffffff;
   const char* at = bytes.data();
@@ -53,7 +53,8 @@ uint32_t Crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-// Computes checksums of any part of a block in constant time, after one pass over the block.
+// Computes the checksum of any part of a block, after one pass over the block, in a time that hardly depends on the
+// part's length.
 class BlockChecksums {
  public:
   // `block` may have at most kBlockBytes, and must outlive this object.
@@ -64,14 +65,14 @@ class BlockChecksums {
     }
   }
 
-  // Returns the CRC-32C of the bytes from `begin` to `end`. A CRC is linear. So the contribution of the bytes before
-  // `begin` to the state at `end` is the state before `begin`, advanced by end - begin zero bytes.
+  // Returns the CRC-32C of the bytes begin .. end - 1. A CRC is linear, so the contribution of the bytes before `begin`
+  // to the state at `end` is the state at `begin`, advanced by end - begin zero bytes.
   uint32_t Of(size_t begin, size_t end) const {
     return ~(states_[end] ^ AfterZeros(states_[begin] ^ 0xffffffff, end - begin));
   }
 
  private:
-  // A linear map of states. It is stored as its results for each value of each of the four bytes.
+  // A linear map of CRC states: its results for each value of each of the state's four bytes.
   using Map = std::array<std::array<uint32_t, 256>, 4>;
   static uint32_t Apply(const Map& map, uint32_t state) {
     return map[0][state & 0xff] ^ map[1][(state >> 8) & 0xff] ^ map[2][(state >> 16) & 0xff] ^ map[3][state >> 24];
@@ -118,7 +119,7 @@ struct Header {
   unsigned char type = 0;
 };
 
-// Returns the header at `at`, or nullopt if no fragment of its type and length can be there.
+// Returns the header at `at`; nullopt if its type or length is impossible there. Does not check the checksum.
 std::optional<Header> HeaderAt(std::string_view bytes, size_t at) {
   const size_t left_of_block = kBlockBytes - at % kBlockBytes;
   if (at >= bytes.size() || std::min(bytes.size() - at, left_of_block) < kHeaderBytes) return std::nullopt;
@@ -168,8 +169,8 @@ RecordChain FollowRecords(std::string_view bytes) {
   return chain;
 }
 
-// A damaged record may contain any bytes, even ones that look like headers everywhere. So the time per byte must not
-// depend on the length that a header claims.
+// A damaged record may contain bytes that look like a header at every offset. BlockChecksums keeps the time per offset
+// small even if all of these headers claim long records.
 bool HasRecordBehind(std::string_view bytes, size_t at) {
   for (++at; at + kHeaderBytes <= bytes.size();) {
     const size_t block = at - at % kBlockBytes;

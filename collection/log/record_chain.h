@@ -1,5 +1,5 @@
-// Checks the records of a RocksDB write-ahead log, or of a MANIFEST, which has the same format. Does not use RocksDB,
-// because RocksDB cannot tell a damaged end from one that a crash cut off. The format is described in
+// Checks the records of a RocksDB write-ahead log, or of a MANIFEST, which has the same format. RocksDB itself cannot
+// distinguish a damaged end from an end that a crash cut off. The format is described in
 // https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format.
 #pragma once
 
@@ -18,13 +18,12 @@ struct RecordChain {
   uint64_t torn_at = 0;       // where the first damaged record begins; if there is none, intact_bytes or a little more
 };
 
-// Reads the records of a file from its beginning. Returns NOT_FOUND if there is no file.
+// Reads the records of a file from its beginning to the first damaged one. Returns NOT_FOUND if there is no file.
 absl::StatusOr<RecordChain> FollowRecords(const std::string& path);
 RecordChain FollowRecords(std::string_view bytes);
 
 // Returns whether an undamaged record begins anywhere after `at` (pass RecordChain::torn_at). If not, the damaged
-// record was the last one written, and a power cut may have torn it before it was synced. Takes at most about 0.1 us
-// per byte.
+// record was the last one, and a power cut may have torn it before it was synced. Takes at most about 0.1 us per byte.
 bool HasRecordBehind(std::string_view bytes, size_t at);
 
 }  // namespace maxsim::collection

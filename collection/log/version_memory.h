@@ -1,20 +1,17 @@
-// How long a log remembers the version of an id that was deleted.
+// Decides how long a log remembers the version (a client's number for a write) of an id that was deleted.
 //
-// The version of a document is kept as long as the document. A delete with a version leaves a version without a
-// document, even for an id that never had a document, so the number of these versions must be limited. The log keeps a
-// count of deleted bytes: each delete with a version adds its DeletedBytes, and the count never falls. Once the count
-// has grown by more than the log's `remembered_bytes` since a delete, the version of that delete is forgotten, and the
-// id has no version. This only depends on the log's records, and not on the time when the database drops the version.
-// So all servers that apply the same records make the same decisions.
+// A document's version is kept as long as the document. The versions of deleted ids would grow without limit, so the
+// log keeps a count of deleted bytes: each delete with a version adds its DeletedBytes, and the count never falls. Once
+// the count has grown by more than the log's `remembered_bytes` since a delete, the version of this delete is
+// forgotten: the id has no version. This depends only on the log's records, so all servers that apply the same records
+// forget the same versions at the same write.
 //
-// A log that is made from the logs of others (collection/partition/part_logs.h), for other slots, gets the versions
-// that those remember, with their ages: the age of a delete is the growth of the count since. A log for fewer slots
-// counts fewer deletes from then on, so it remembers a version for at least as long as its source. A joined log counts
-// the deletes of more slots. In all cases a version is only forgotten once deletes of more than `remembered_bytes`
-// followed it in the whole stream (of sources at different sequences, the deletes between these sequences count as
-// later ones). But two servers with the same slots may no longer forget a version at the same write, if one of them got
-// its log in another way or at another time. So they agree about every write that is not older than a delete since
-// which the deletes of the whole stream took more than `remembered_bytes`.
+// A log that is made from other logs, for other slots (collection/partition/part_logs.h), gets the versions that those
+// remember, with their ages: the age of a delete is the growth of the count since. Later, a log of fewer slots counts
+// fewer deletes, so it forgets later, and a joined log counts more. In all cases a version is forgotten only after more
+// than `remembered_bytes` of deletes in the whole stream. But two servers with the same slots may forget a version at
+// different writes if one of them got its log in another way. They can then disagree only about a write that is older
+// than a delete which more than `remembered_bytes` of deletes in the stream have followed.
 #pragma once
 
 #include <cstddef>
@@ -27,13 +24,12 @@
 
 namespace maxsim::collection {
 
-// The `remembered_bytes` of a new log. Servers that apply the same stream must have the same limit. So a server
-// refuses to follow a stream if its log has a different limit, and a change of this constant needs a new version of
-// the stream's messages. This limit is enough for 1.8 million versions of 8-byte ids, or 230,000 of the longest ids.
+// The `remembered_bytes` of a new log: enough for 1.8 million versions of 8-byte ids, or 230,000 of the longest ids.
+// All servers of a stream must have the same limit: a server whose log has another limit refuses to follow the stream.
+// A change of this constant needs a new version of the stream's messages.
 inline constexpr uint64_t kRememberedBytes = uint64_t{128} << 20;
 
-// Each version counts as the bytes of its id plus this number of bytes, which is roughly its space on the disk, rounded
-// up. Without it, a log could remember too many versions of short ids.
+// Added to the bytes of the id for each version. This is roughly a version's space on disk, rounded up.
 inline constexpr uint64_t kBytesPerVersion = 64;
 
 // The version of an id, as the log stores it.
@@ -56,8 +52,7 @@ inline uint64_t DeletedBytes(const LogRecord& record, IdType id_type) {
   return kBytesPerVersion + (id_type == IdType::kInt64 ? sizeof(record.int_id) : record.string_id.size());
 }
 
-// Returns a count of deleted bytes: when the log's count has reached `deleted_bytes`, the versions of deletes below the
-// returned count are forgotten.
+// Returns the count of deleted bytes below which deletes are forgotten, when the log's count is `deleted_bytes`.
 inline uint64_t ForgottenBelow(uint64_t deleted_bytes, uint64_t remembered_bytes) {
   return deleted_bytes > remembered_bytes ? deleted_bytes - remembered_bytes : 0;
 }

@@ -54,7 +54,8 @@ absl::StatusOr<std::vector<SlotShare>> Choose(const PartSources& sources, const 
   }
   absl::StatusOr<std::vector<SlotShare>> shares = ChooseSources(choices, wanted);
   if (!shares.ok() || shares->size() == 1 || sources.stream().has_value()) return shares;
-  // Servers whose logs have no stream do not have the same writes. If two of them have a slot, neither need be right.
+  // Without a stream, each server has only the writes that it received. If two sources have the same slot, their
+  // documents may differ, and it is unknown which are right.
   for (const SlotShare& share : *shares) {
     const StoredCollection& source = sources.collections[share.source];
     if (share.slots == source.manifest.slots()) continue;
@@ -76,7 +77,7 @@ absl::StatusOr<Manifest> CopySource(const PartSources& sources, size_t idx, cons
   return ReadManifest(options.output);
 }
 
-// Keeps the chosen sources, in the order of their slots, and closes the logs of the others.
+// Returns the chosen sources, in the order of their slots. Closes the logs of the other sources.
 PartSources Take(PartSources sources, const std::vector<SlotShare>& shares) {
   PartSources taken;
   for (const SlotShare& share : shares) {
@@ -87,7 +88,7 @@ PartSources Take(PartSources sources, const std::vector<SlotShare>& shares) {
   return taken;
 }
 
-// Writes all writes of a snapshot's log into its shards, so that no shard has a document that was replaced or deleted.
+// Merges all writes of a snapshot's log into its shards, so that no shard has a document that was replaced or deleted.
 absl::Status CompactSnapshot(StoredCollection& source, CollectionLog& log, const AssembleOptions& options) {
   absl::StatusOr<CompactResult> compacted = Compact(source.folder, log, log.last_sequence(),
                                                     {.max_tombstone_share = 0,

@@ -1,5 +1,5 @@
-// Assembles the folder of a live collection from snapshots of servers that hold other slots: keeps some of the slots of
-// one server, or joins slots of several. A server that loads the result follows the stream from there on.
+// Assembles the folder of a live collection from snapshots of servers with other slots: takes some slots of one
+// snapshot, or joins slots of several. A server that loads the result then applies the stream's later messages.
 #pragma once
 
 #include <cstdint>
@@ -22,42 +22,40 @@ struct AssembleOptions {
   const StopSignal* stop = nullptr;
 };
 
-// Makes the live collection `options.output` from the documents of the wanted slots, and returns its manifest.
+// Creates the live collection `options.output` with the documents of `options.slots`, and returns its manifest.
 //
-// `folders`: snapshots of live collections, which the caller owns and which this function changes (it compacts them).
-// No server may have them loaded. Their slots may overlap, and they may be at different sequences. Each slot is taken
-// from one source. The sources are chosen so that as few bytes as possible are read; if several choices are equal, so
-// that the result's position is as high as possible. The same sources always give the same result.
+// `folders` are the sources: snapshots of live collections, which no server may have loaded, and which this function
+// changes (it compacts them). Their slots may overlap, and they may be at different sequences. Each slot is taken from
+// one source. Chooses the sources so that few bytes are read (ChooseSources). The same sources always give the same
+// result.
 //
-// The result has the collection's name, encoder, codes and fields. Its documents have the bytes and the positions that
-// they have in the sources, to the bit, with two exceptions. In a result of all slots, which is a whole collection,
-// the position of a document is its number, in the order of the sources' positions. And if two sources were cut from a
-// whole collection at different times, two documents may have the same position (below kFirstWrittenPosition): that of
-// the higher slots then gets the next free one.
+// The result has the sources' name, encoder, codes and fields. Documents keep their bytes and their positions
+// (positions.h), with two exceptions. In a result of all slots, documents are numbered anew in the order of their
+// positions. And two documents may have the same position if their sources were cut from a whole collection at
+// different times: then the document of the later source gets the next free position.
 //
 // Its log has:
 // - the stream of the sources. All sources must be of one stream (MayBeSame).
-// - the position in the stream: the lowest sequence of the sources that are used. The log is empty, so that a server
-//   applies the messages after this position. For a server of a source that was further, these include messages that
-//   the source already had. part_logs.h says why the result is the same.
+// - the position in the stream: the lowest sequence of the sources that are used. The log has no writes, so a server
+//   applies the stream's messages after this position, including messages that some sources already had. part_logs.h
+//   explains why that is harmless.
 // - the versions of the ids, also of deleted ones, as far as the sources remember them (version_memory.h).
 //
-// If a single source has exactly the wanted slots, the result is a copy of it (hard links, where possible), which need
-// not be compacted. Its log then may have writes after the manifest's log_sequence.
+// If a source has exactly the wanted slots, the result is a copy of this source (hard links, where possible), which is
+// not compacted. Its log may have writes after the manifest's log_sequence.
 //
-// Logs without a stream: the documents of one source can be narrowed. Several sources can only be joined with all of
-// their slots. The result's position is then the highest of their sequences.
+// Without a stream, the result can have some slots of one source, or all slots of several sources, but not some slots
+// of several. The log then goes on after the highest of the sources' sequences.
 //
-// The output appears complete, under its name, or not at all; its files are on disk when this function returns.
-// `observer` sees the writing of the result's shards and codes, but not the compaction of the sources. Reads each shard
-// of the sources that are used. Holds in memory the catalog of the result's documents (catalog.h). Not to be called
-// twice at the same time with a common source.
+// The output appears complete or not at all, and is on disk when this function returns. `observer` sees the writing of
+// the result, but not the compaction of the sources. Holds in memory the catalog of the result's documents (catalog.h).
+// Two calls at the same time must not have a common source.
 //
 // Returns INVALID_ARGUMENT if there is no source, or if the sources do not have all wanted slots; ALREADY_EXISTS if the
-// output exists; NOT_FOUND for a folder without a collection; FAILED_PRECONDITION, naming two folders, if sources are
-// not of one collection or not of one stream, and FAILED_PRECONDITION for a source that is not live or is open in
-// another process; DATA_LOSS for damaged files; RESOURCE_EXHAUSTED if the disk is full; the status of `options.stop`
-// once it is stopped; the first error that `observer` returns.
+// output exists; NOT_FOUND for a folder without a collection; FAILED_PRECONDITION if sources are not of one collection
+// or one stream, or if a source is not live or is open in another process; DATA_LOSS for damaged files;
+// RESOURCE_EXHAUSTED if the disk is full; the status of `options.stop` once it is stopped; the first error that
+// `observer` returns.
 absl::StatusOr<Manifest> AssembleLive(const std::vector<std::string>& folders, const AssembleOptions& options,
                                       const BuildObserver& observer = nullptr);
 

@@ -11,7 +11,7 @@
 namespace maxsim::collection {
 namespace {
 
-// A choice of sources for the first part of the wanted slots: all slots from `wanted.first` up to some end.
+// A choice of sources for the wanted slots from `wanted.first` up to some end.
 struct Cover {
   int64_t num_bytes = 0;
   uint64_t lowest_sequence = std::numeric_limits<uint64_t>::max();
@@ -50,8 +50,8 @@ absl::Status Missing(absl::Span<const SlotSource> sources, const SlotRange& want
 }  // namespace
 
 absl::StatusOr<std::vector<SlotShare>> ChooseSources(absl::Span<const SlotSource> sources, const SlotRange& wanted) {
-  // In a cover, each source ends at a higher slot than the one before it. So if the sources are taken in the order of
-  // their ends, all covers that a source can extend are already known.
+  // Dynamic programming: takes the sources in the order of their ends, so that all covers that a source can extend are
+  // already known.
   std::vector<size_t> by_end;
   for (size_t idx = 0; idx < sources.size(); ++idx) by_end.push_back(idx);
   std::stable_sort(by_end.begin(), by_end.end(),

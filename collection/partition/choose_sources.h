@@ -1,4 +1,4 @@
-// Decides from which of several collections each slot is taken.
+// Decides from which of several collections each slot's documents are taken.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace maxsim::collection {
 
-// A collection that documents can be taken from.
+// A collection from which documents can be taken.
 struct SlotSource {
   SlotRange slots;
   uint64_t sequence = 0;  // of its log
@@ -26,11 +26,11 @@ struct SlotShare {
   friend bool operator==(const SlotShare&, const SlotShare&) = default;
 };
 
-// Divides `wanted` among the sources. Prefers, in this order: a source that has exactly the wanted slots, because it
-// need not be rewritten; sources that have fewer bytes together, because all shards of a chosen source are read; a
-// higher lowest sequence; fewer sources; sources that come earlier in the list. A source with all slots is not combined
-// with others, because its documents do not have the positions that those of a partition have. Returns the shares in
-// the order of their slots; they adjoin, and no source has two. INVALID_ARGUMENT, naming slots, if no source has them.
+// Divides `wanted` among the sources. Prefers, in this order: a source with exactly the wanted slots, because it need
+// not be rewritten; a choice with fewer bytes in total, because all shards of a chosen source are read; a choice whose
+// lowest sequence is higher; fewer sources; sources that come earlier in the list. Does not combine a whole collection
+// with other sources, because its documents have no positions of writes. Returns the shares in the order of their
+// slots, without gaps, and at most one per source. Returns INVALID_ARGUMENT, naming the slots, if no source has them.
 absl::StatusOr<std::vector<SlotShare>> ChooseSources(absl::Span<const SlotSource> sources, const SlotRange& wanted);
 
 }  // namespace maxsim::collection

@@ -35,8 +35,8 @@ std::filesystem::path WithoutSlash(const std::string& path) {
 absl::StatusOr<std::string> MakeUnfinished(const std::string& parent, const std::string& name) {
   static std::atomic<uint64_t> num_made{0};
   while (true) {
-    // A folder with this name may already exist. A process that has ended and had the same process id may have made
-    // it, or a process in another container.
+    // A folder with this name may exist: an earlier process with the same process id, or a process in another
+    // container, may have made it. Then tries the next name.
     const std::string path =
         JoinPath(parent, Cat(".", name, ".", ::getpid(), "-", num_made.fetch_add(1), kTemporarySuffix));
     if (::mkdir(path.c_str(), 0777) == 0) return path;
@@ -49,8 +49,8 @@ absl::Status RenameToNew(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return absl::OkStatus();
   if (errno == EEXIST) return AlreadyExists(to);
   if (errno != EINVAL && errno != ENOSYS) return ErrnoStatus(errno, "cannot rename", from);
-  // The file system does not support RENAME_NOREPLACE. So make an empty folder with the new name, which fails if the
-  // name exists, and then rename over it.
+  // The file system does not support RENAME_NOREPLACE. Creates an empty folder with the new name, which fails if the
+  // name exists, and renames over it.
   if (::mkdir(to.c_str(), 0777) != 0) {
     return errno == EEXIST ? AlreadyExists(to) : ErrnoStatus(errno, "cannot create folder", to);
   }

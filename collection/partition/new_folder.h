@@ -1,4 +1,4 @@
-// A folder that appears under its name complete, or not at all.
+// Creates a folder atomically: it appears under its name complete, or not at all.
 #pragma once
 
 #include <memory>
@@ -10,16 +10,16 @@
 
 namespace maxsim::collection {
 
-// Returns the folder that holds `path`, which may end with a slash; "." if the path names none.
+// Returns the parent folder of `path`, which may end with a slash; "." if `path` has no folder in it.
 std::string ParentOf(const std::string& path);
 
 // Returns ALREADY_EXISTS if there is a file or a folder at `path`.
 absl::Status CheckIsNew(const std::string& path);
 
-// A temporary folder beside the place where it will appear. For one thread.
+// A temporary folder that Publish renames to its target. For one thread.
 class NewFolder {
  public:
-  // Makes an empty temporary folder in the parent of `target`, which must exist. Its name is ".NAME.PID-N.tmp". Returns
+  // Creates an empty temporary folder named ".NAME.PID-N.tmp" in the parent of `target`. The parent must exist. Returns
   // ALREADY_EXISTS if `target` exists.
   static absl::StatusOr<std::unique_ptr<NewFolder>> Begin(const std::string& target);
   // Removes the temporary folder with everything in it, unless Publish has succeeded.
@@ -29,8 +29,8 @@ class NewFolder {
 
   const std::string& path() const { return path_; }  // of the temporary folder
 
-  // Renames the folder to its target, and syncs it and its parent. The files in it must be on disk already. Returns
-  // ALREADY_EXISTS if the target exists by now. After an error there is no folder at the target. Call it once.
+  // Renames the folder to its target, and syncs the folder and its parent. The files in the folder must be on disk
+  // already. Returns ALREADY_EXISTS if the target exists by now. After any error nothing was published. Call it once.
   absl::Status Publish();
 
  private:

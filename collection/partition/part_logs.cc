@@ -14,7 +14,7 @@ namespace {
 
 std::string BytesOf(int64_t id) { return {reinterpret_cast<const char*>(&id), sizeof(id)}; }
 
-// Returns the ids of documents whose position is above the collection's max_position.
+// Returns the ids of documents whose position is above the collection's max_position. An int64 id is its eight bytes.
 absl::StatusOr<std::unordered_set<std::string>> IdsBeyond(const StoredCollection& collection, const StopSignal* stop) {
   std::unordered_set<std::string> ids;
   if (collection.max_position == kMaxPosition) return ids;
@@ -78,8 +78,8 @@ absl::Status PartLogs::Make(const std::string& folder, const Manifest& manifest,
   });
 }
 
-// Passes on the versions of one source. `deleted_bytes` is the result's count of deleted bytes. A deleted id keeps its
-// age, the growth of the count since its delete.
+// Calls `add` with the versions that one source has for `slots`. `deleted_bytes` is the new log's count of deleted
+// bytes; deleted_at is shifted so that it stays as far below the count as in the source's log.
 absl::Status PartLogs::AddVersions(size_t source, const SlotRange& slots, uint64_t deleted_bytes,
                                    const VersionVisitor& add) const {
   const StoredCollection& collection = sources_->collections[source];
@@ -92,7 +92,7 @@ absl::Status PartLogs::AddVersions(size_t source, const SlotRange& slots, uint64
     const int32_t slot = has_strings ? SlotOf(id.string_id) : SlotOf(id.int_id);
     if (!slots.contains(slot) || !collection.slots.contains(slot)) return absl::OkStatus();
     const std::unordered_set<std::string>& left_out = left_out_[source];
-    // An id without an entry in `left_out` is looked up without a copy of it in the usual case, that of an empty set.
+    // Tests for the empty set first, the usual case, to avoid copying the id.
     if (!left_out.empty() && left_out.count(has_strings ? std::string(id.string_id) : BytesOf(id.int_id)) > 0) {
       return absl::OkStatus();
     }

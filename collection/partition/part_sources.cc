@@ -72,8 +72,7 @@ absl::Status CheckAlike(const StoredCollection& one, const StoredCollection& oth
 }
 
 absl::Status CheckStreams(const PartSources& sources) {
-  // MayBeSame holds for the first and the second and for the second and the third of three streams without holding for
-  // the first and the third. So this compares all pairs.
+  // Compares all pairs, because MayBeSame is not transitive: A may be B, and B may be C, although A cannot be C.
   for (size_t one = 0; one < sources.logs.size(); ++one) {
     for (size_t other = one + 1; other < sources.logs.size(); ++other) {
       const std::optional<LogStream> a = StreamOf(sources, one);

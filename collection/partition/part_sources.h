@@ -1,4 +1,4 @@
-// The collections that a split, a merge or an assembly reads.
+// The collections that a split, a merge (repartition.h) or an assembly (assemble.h) reads.
 #pragma once
 
 #include <memory>
@@ -23,20 +23,21 @@ struct PartSources {
 
   bool any_is_live() const;
   bool all_are_live() const;
-  // Returns the stream that the logs follow: that of the first log which follows one.
+  // Returns the stream of the first log that follows one; nullopt if none does.
   std::optional<LogStream> stream() const;
 };
 
-// Opens the log of a live collection, which must exist. If another process has it open, the message begins with what
-// is done: "a live collection is `done` while no server has it loaded".
+// Opens the existing log of a live collection. If another process has it open, the error begins with "a live collection
+// is `done` while no server has it loaded", where `done` is a word such as "split".
 absl::StatusOr<std::unique_ptr<CollectionLog>> OpenSourceLog(const std::string& folder, const Manifest& manifest,
                                                              std::string_view done);
 
-// Returns FAILED_PRECONDITION, naming both folders, unless the two may be parts of one collection. The parts of a live
-// collection may differ in their generation, and in whether they have payloads.
+// Returns FAILED_PRECONDITION, naming both folders, if the two cannot be parts of one collection. If `are_live`, they
+// may differ in their generation, and in whether they have payloads.
 absl::Status CheckAlike(const StoredCollection& one, const StoredCollection& other, bool are_live);
 
-// Returns FAILED_PRECONDITION, naming two folders, unless all sources follow one stream, or none follows a stream.
+// Returns OK if all sources follow one stream or none follows a stream. Otherwise returns FAILED_PRECONDITION, naming
+// two folders.
 absl::Status CheckStreams(const PartSources& sources);
 
 }  // namespace maxsim::collection

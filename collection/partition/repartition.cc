@@ -17,7 +17,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Opens a collection that is split or merged, whose shards must hold all of its writes.
+// Opens a collection that is to be split or merged. All writes of its log must be merged into its shards.
 absl::Status OpenSource(const std::string& folder, PartSources& sources) {
   absl::StatusOr<Manifest> manifest = ReadManifest(folder);
   if (!manifest.ok()) return manifest.status();
@@ -31,7 +31,7 @@ absl::Status OpenSource(const std::string& folder, PartSources& sources) {
     absl::StatusOr<std::unique_ptr<CollectionLog>> opened = OpenSourceLog(folder, *manifest, "split or merged");
     if (!opened.ok()) return opened.status();
     log = *std::move(opened);
-    // The log is newer than the manifest if a server opened it, wrote to it and closed it after the manifest was read.
+    // Compares again, because a server may have written to the log between the check above and opening the log.
     const uint64_t held = manifest->log_sequence.value_or(0);
     if (log->last_sequence() > held) return absl::FailedPreconditionError(Cat(folder, ": was written to just now"));
     if (log->last_sequence() < held) {

@@ -34,8 +34,8 @@ absl::Status CopyFile(const std::string& from, const std::string& to, const Stop
 
 absl::Status LinkOrCopy(const std::string& from, const std::string& to, const StopSignal* stop) {
   if (::link(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
-  // A hard link cannot be made across file systems, on file systems without links, beyond a file's maximum number of
-  // links, or to files of other users. Copy the file in these cases.
+  // Copies the file if a hard link is impossible: across file systems, on file systems without links, beyond a file's
+  // maximum number of links, or to files of other users.
   if (errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK) return CopyFile(from, to, stop);
   if (errno == ENOENT) return absl::FailedPreconditionError(Cat(from, ": is gone: two newer generations replaced it"));
   return ErrnoStatus(errno, "cannot link", from);

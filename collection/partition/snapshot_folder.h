@@ -11,11 +11,10 @@
 
 namespace maxsim::collection {
 
-// Makes the folder `to` with the generation's shards (hard links, or copies if links are not possible), its manifest
-// and a copy of the log. When this function returns, everything is on disk. Returns the last sequence in the copy.
-// Until it returns, the generation's files in `from` and the log's records after the generation's log_sequence must
-// stay. Returns ALREADY_EXISTS if `to` exists, or FAILED_PRECONDITION if a shard's file is gone. After an error, `to`
-// is not created.
+// Creates the folder `to` with the files that `manifest` names (hard links if possible, otherwise copies), the manifest
+// and a copy of the log. Returns the last sequence in the copy. Everything is then on disk. During the call, the files
+// in `from`, and the log's records after the manifest's log_sequence, must not be removed. Returns ALREADY_EXISTS if
+// `to` exists, or FAILED_PRECONDITION if a file is gone. After an error, `to` does not exist.
 absl::StatusOr<uint64_t> MakeSnapshotFolder(const std::string& from, const Manifest& manifest, const CollectionLog& log,
                                             const std::string& to, const StopSignal* stop);
 

@@ -21,7 +21,8 @@ std::string_view RowsOf(const DocumentsView& documents, int64_t document) {
           static_cast<size_t>(documents.offsets[document + 1] - first) * row_bytes};
 }
 
-// Returns the position of a shard's document. In a whole collection, `shard_begin` documents are in the shards before.
+// Returns the position (positions.h) of a shard's document. `shard_begin` is the number of documents in the shards
+// before it, which is needed in a whole collection.
 int64_t PositionIn(const Shard& shard, int64_t shard_begin, int64_t document) {
   const int64_t* const ordinals = shard.ordinals();
   return ordinals == nullptr ? shard_begin + document : ordinals[document];
@@ -69,7 +70,7 @@ bool StoredWalk::IsOther(const Source& source, int64_t document) {
          PositionIn(shard, source.shard_begin, document) > source.collection->max_position;
 }
 
-// Passes over documents of the source's shard that are not read, up to one that is, or to the shard's end.
+// Skips documents of the source's shard that are not selected, up to the next selected one or the shard's end.
 absl::Status StoredWalk::PassOthers(Source& source) {
   const DocumentsView& documents = source.shard->documents();
   for (; source.next_document < documents.num_documents && IsOther(source, source.next_document);
@@ -139,7 +140,7 @@ absl::Status StoredWalk::HashRows(const void* data, size_t count) {
   Source& source = sources_[source_];
   if (absl::Status status = AddToChecksum(source, data, count); !status.ok()) return status;
   row_bytes_left_ -= count;
-  // If only documents that are passed over follow in the shard, this completes its checksum.
+  // Skips the documents up to the next selected one now. If none follows in the shard, this completes the checksum.
   return row_bytes_left_ > 0 ? absl::OkStatus() : PassOthers(source);
 }
 
@@ -171,7 +172,7 @@ absl::StatusOr<std::unique_ptr<Catalog>> ReadStoredCatalog(absl::Span<const Stor
     if (!*found) return catalog;
     const absl::Status added =
         id_type == IdType::kString ? catalog->ids.Add(walk.string_id()) : catalog->ids.Add(walk.int_id());
-    // All ids of a collection and of its partitions are different. So a duplicate means damage.
+    // The ids of a collection and of its partitions are all different, so a duplicate means damage.
     if (!added.ok()) return absl::DataLossError(Cat(walk.folder(), ": ", added.message()));
     catalog->lengths.push_back(walk.num_tokens());
     if (options.has_payloads) catalog->payload_sizes.push_back(static_cast<int32_t>(walk.payload().size()));

@@ -1,5 +1,5 @@
-// The documents of one collection or of several partitions, or of some of their slots, as their shards store them, in
-// the order of their positions (collection/positions.h). Rows, scales, ids and payloads pass byte for byte.
+// Reads the documents of a collection or of several partitions, or only those of some slots, in the order of their
+// positions (collection/positions.h). Rows, scales, ids and payloads stay as they are stored.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@
 
 namespace maxsim::collection {
 
-// A generation to read, and which of its documents. Collections that are read together must have the same dimension,
-// storage and type of ids, and no id in common.
+// A collection to read, and which of its documents are selected. Collections that are read together must have the same
+// dimension, storage and type of ids, and no id in common.
 struct StoredCollection {
   std::string folder;
   Manifest manifest;
@@ -35,18 +35,18 @@ struct StoredCollection {
   int64_t max_position = kMaxPosition;  // and only those up to this position
 };
 
-// Walks over the documents of collections, in ascending order of their positions. If positions are equal, the document
-// of the earlier collection comes first. Each collection has one open shard at a time, which is in memory except for
-// its tokens.
+// Walks over the selected documents of collections, in ascending order of their positions. If positions are equal, the
+// document of the earlier collection comes first. Each collection has one open shard at a time, which is in memory
+// except for its tokens.
 class StoredWalk {
  public:
-  // `collections` and `stop` (may be null) must outlive the walk. With `hashes` the caller must pass all rows that it
-  // reads to HashRows. The walk then also reads the rows of documents that it passes over, because the checksums are
-  // those of whole shards.
+  // `collections` and `stop` (may be null) must outlive the walk. With `hashes`, the walk verifies the shards'
+  // checksums: the caller must pass the rows of every document to HashRows, and the walk itself reads the rows of
+  // documents that are not selected.
   StoredWalk(absl::Span<const StoredCollection> collections, bool hashes, const StopSignal* stop = nullptr);
 
-  // Moves to the next document; returns false after the last. Views are valid until the next call. DATA_LOSS if
-  // positions do not ascend. Other errors are those of Shard::Open and of `stop`.
+  // Moves to the next selected document; returns false after the last. Views are valid until the next call. Returns
+  // DATA_LOSS if the positions in a collection do not ascend. Other errors are those of Shard::Open and of `stop`.
   absl::StatusOr<bool> Next();
 
   const std::string& folder() const { return sources_[source_].collection->folder; }
@@ -58,9 +58,9 @@ class StoredWalk {
   float scale() const;  // i8
   std::string_view rows() const;
 
-  // Adds the next bytes of the present document's rows to the checksum of its shard. The caller passes its copy of the
-  // rows, so that tokens are only read once. After the last document of a shard that is not passed over, returns
-  // DATA_LOSS, naming the file, if the checksum is wrong.
+  // Adds the next bytes of the current document's rows to the checksum of its shard. Pass a copy of the rows, so that
+  // tokens are read only once. For the last selected document of a shard, returns DATA_LOSS, naming the file, if the
+  // checksum is wrong.
   absl::Status HashRows(const void* data, size_t count);
 
  private:
@@ -98,21 +98,20 @@ class StoredWalk {
 struct StoredCatalogOptions {
   bool has_payloads = false;   // there is a size for each document, 0 for none
   bool has_positions = false;  // there is a position for each document
-  // If two documents have the same position, gives the later one the next free position. If this is false, or the
-  // documents were written after the collection was cut (kFirstWrittenPosition), the function returns
-  // FAILED_PRECONDITION instead.
+  // Whether the later one of two documents with the same position gets the next free position. If false, or if the
+  // position is kFirstWrittenPosition or higher, ReadStoredCatalog returns FAILED_PRECONDITION instead.
   bool moves_equal_positions = false;
   const StopSignal* stop = nullptr;
 };
 
-// Reads the catalog that a builder needs before it writes.
+// Reads the catalog (lengths, ids, payload sizes and positions) of the selected documents, which a build needs first.
 absl::StatusOr<std::unique_ptr<Catalog>> ReadStoredCatalog(absl::Span<const StoredCollection> collections,
                                                            const StoredCatalogOptions& options);
 
-// Gives rows as they are stored, with their scales, and verifies the checksums of the shards from which it reads.
+// Returns the rows of the selected documents as they are stored, with their scales. Verifies the shards' checksums.
 class StoredTokens : public TokenSource {
  public:
-  // `num_tokens`: of the documents that are read. `stop` may be null.
+  // `num_tokens` is the number of tokens of all selected documents. `stop` may be null.
   StoredTokens(absl::Span<const StoredCollection> collections, int64_t num_tokens, const StopSignal* stop);
   ElementType type() const override;
   int64_t dim() const override { return manifest_.dim; }

@@ -72,7 +72,7 @@ absl::StatusOr<std::vector<Manifest>> WriteShardsOf(const PartSources& sources,
   };
   absl::StatusOr<std::vector<Manifest>> manifests =
       BuildPartitions(build, targets, **catalog, tokens, &payloads, stoppable);
-  // Rows were checked before they were written to a shard. So an invalid one means damage.
+  // Rows were valid when they were written to the sources' shards, so an invalid one means damage.
   if (absl::IsInvalidArgument(manifests.status())) return absl::DataLossError(manifests.status().message());
   return manifests;
 }
@@ -89,7 +89,7 @@ absl::Status Publish(const std::vector<std::unique_ptr<NewFolder>>& folders) {
   return absl::OkStatus();
 }
 
-// Leaves out the documents that sources got from messages which a server will apply again (part_logs.h).
+// Excludes the documents that were written by messages which a server will apply again (part_logs.h).
 void LimitPositions(PartSources& sources) {
   const uint64_t position = PositionOfParts(sources);
   for (size_t idx = 0; idx < sources.logs.size(); ++idx) {

@@ -1,4 +1,4 @@
-// Writes the results of a split, a merge or an assembly.
+// Writes the results of a split, a merge (repartition.h) or an assembly (assemble.h).
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@
 namespace maxsim::collection {
 
 struct WritePartsOptions {
-  // If the results are not live: the folder of the target, or one that holds all of them. Created when it is not there.
+  // If the results are not live: BuildOptions::folder of BuildPartitions. Otherwise ignored.
   std::string folder;
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string created_by;
   const StopSignal* stop = nullptr;  // must outlive the call
 };
 
-// Writes the documents of the sources into the targets, each those of its slots, and returns the manifests. The shards
-// of the sources must hold all writes, and the slots of the sources (StoredCollection::slots) must not overlap and must
-// be those of the targets together. Sets the sources' max_position (part_logs.h).
+// Writes each document of the sources into the target that has its slot, and returns the targets' manifests. All writes
+// must be merged into the sources' shards. The slots of the sources (StoredCollection::slots) must not overlap, and
+// together they must be the slots of all targets. Sets the sources' max_position (part_logs.h).
 //
-// If no source is live, does what BuildPartitions does. Otherwise the results are live: each gets a log (PartLogs), and
-// a folder that must not exist yet, which appears complete, or not at all. If one of several cannot be renamed, the
-// message says how many have appeared.
+// If no source is live, publishes the results as BuildPartitions does. Otherwise the results are live: each gets a log
+// (PartLogs), and a folder that must not exist yet and appears complete or not at all. If one of several folders cannot
+// be renamed, the error says how many were published.
 //
 // Returns FAILED_PRECONDITION if a target is a source's folder, ALREADY_EXISTS if the folder of a live result exists,
 // DATA_LOSS for damaged files, the errors of BuildPartitions and PartLogs, and that of `options.stop`.

@@ -29,8 +29,8 @@ absl::Status CheckFileFormat(const Folder& folder, const std::string& name, std:
   return status.ok() ? status : Prefix(Cat(file->path(), ": "), status);
 }
 
-// Checks the files of one kind, which has had only one version, and adds the kind to `formats`. Adds nothing if there
-// are no files.
+// Checks the format of the files of one kind, of which only one version exists so far, and adds the kind to `formats`.
+// Adds nothing if there are no files.
 absl::Status AddFiles(const Folder& folder, std::string_view kind, const std::vector<std::string>& names,
                       std::string_view format, std::string_view version, std::vector<FormatInUse>* formats) {
   if (names.empty()) return absl::OkStatus();
@@ -71,10 +71,11 @@ absl::StatusOr<std::vector<FormatInUse>> ReadFormatsOf(const std::string& path, 
   return formats;
 }
 
-// The ids of a collection's documents. An id is stored as bytes; an integer id takes eight.
+// The ids of a live collection's documents. An integer id is stored as its eight bytes.
 class IdsOfDocuments {
  public:
-  // Reads the writes after the manifest's log_sequence, and the shards without the documents that have tombstones.
+  // Reads the ids in the log's writes after the manifest's log_sequence, and those of the shards' documents without
+  // tombstones.
   static absl::StatusOr<IdsOfDocuments> Read(const std::string& folder, const Manifest& manifest,
                                              const CollectionLog& log) {
     IdsOfDocuments ids;
@@ -117,7 +118,7 @@ class IdsOfDocuments {
         ++next_tombstone;
         continue;
       }
-      // A write after log_sequence already says whether its id has a document, so this must not replace it.
+      // Does not replace an entry: a write after log_sequence already says whether the id has a document.
       exists_.try_emplace((*shard)->id_type() == IdType::kString ? std::string((*shard)->string_id(ordinal))
                                                                  : KeyOf((*shard)->int_id(ordinal)),
                           true);
@@ -154,7 +155,7 @@ absl::StatusOr<std::vector<FormatInUse>> UpgradeCollection(const std::string& fo
   if (!is_needed) return formats;
   const absl::StatusOr<FolderLock> lock = FolderLock::Acquire(folder);
   if (!lock.ok()) return lock.status();
-  // Reads the manifest again, because a build may have published another one before the lock was taken.
+  // Reads the manifest again, because a build may have published another one before this function took the lock.
   const absl::StatusOr<Manifest> manifest = ReadManifest(folder);
   if (!manifest.ok()) return manifest.status();
   if (absl::Status status = UpgradeLog(folder, *manifest); !status.ok()) return status;
