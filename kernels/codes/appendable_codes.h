@@ -1,4 +1,4 @@
-// Codes in a backend's memory to which more codes can be appended: the counterpart of AppendableDocuments
+// Codes in a backend's memory to which more codes can be appended, like documents to AppendableDocuments
 // (kernels/maxsim.h).
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace maxsim {
 
-// The format and the capacity of appendable codes. They are fixed when the codes are created.
+// The format and the capacity of appendable codes, both fixed at creation.
 struct AppendableCodesShape {
   CodeShape codes;
   int planes = 1;  // 1, 2 or 4
@@ -19,26 +19,25 @@ struct AppendableCodesShape {
   int64_t max_tokens = 0;
 };
 
-// Appended codes never move or change. Only one thread at a time may append, but any thread may call Snapshot during
-// an append. The object must not outlive the Backend that made it.
+// Only one thread at a time may append, but any thread may call Snapshot at any time. Appended codes never move or
+// change. The object must not outlive the Backend that made it.
 class AppendableCodes {
  public:
   virtual ~AppendableCodes() = default;
-  // Appends the first `planes` planes of all documents of the view, which must have the same shape, with their factors,
-  // scales and bounds. After OK the codes are in the backend's memory, and the caller may free the view. After an error
-  // nothing is appended: INVALID_ARGUMENT for another shape, fewer planes or missing bounds; RESOURCE_EXHAUSTED, with
-  // the numbers, beyond max_documents or max_tokens; UNAVAILABLE when the device is lost.
+  // Copies the codes of all documents of the view: the first AppendableCodesShape::planes planes, factors, scales and
+  // bounds. The caller may free the view afterwards. After an error nothing is appended: INVALID_ARGUMENT if the view
+  // has another shape, fewer planes or no bounds; RESOURCE_EXHAUSTED beyond max_documents or max_tokens; UNAVAILABLE if
+  // the device is lost.
   virtual absl::Status Append(const CodesView& codes) = 0;
-  // Returns a snapshot of the codes appended so far. Any ScanExecutor of the backend can scan it. Documents are
-  // numbered in the order in which they were appended. The snapshot is immutable and keeps the memory alive.
+  // Returns an immutable view of the codes appended so far, which any ScanExecutor of the backend can scan. Documents
+  // are numbered in the order in which they were appended. The snapshot keeps the memory alive.
   virtual std::shared_ptr<const LoadedCodes> Snapshot() const = 0;
 };
 
-// Checks the shape of codes that will be appended: dimension, type, planes, documents and tokens. INVALID_ARGUMENT
-// names the field, the value and the limit.
+// Checks the members of a shape. INVALID_ARGUMENT names the field, the value and the limit.
 absl::Status ValidateAppendableCodesShape(const AppendableCodesShape& shape);
 
-// Checks the codes of a view as ValidateCodes does, and that they can be appended to `num_documents` documents of
+// Checks a view like ValidateCodes, and that its codes can be appended after `num_documents` documents with
 // `num_tokens` tokens. Errors are those of AppendableCodes::Append.
 absl::Status ValidateCodesAppend(const AppendableCodesShape& shape, int64_t num_documents, int64_t num_tokens,
                                  const CodesView& codes);

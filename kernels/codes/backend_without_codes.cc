@@ -1,4 +1,4 @@
-// The code methods of Backend, for backends that do not scan codes: they load none and return UNIMPLEMENTED.
+// The default implementations of Backend's functions for codes. They return UNIMPLEMENTED.
 #include "absl/strings/str_cat.h"
 #include "kernels/codes/appendable_codes.h"
 #include "kernels/codes/scan_executor.h"

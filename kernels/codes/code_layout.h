@@ -1,26 +1,26 @@
-// Where the bits of a token's code lie: the layout that files, host memory and GPU kernels share.
+// The bit layout of a token's code, which files, host memory and GPU kernels share.
 //
-// A code has a 4-bit cell for each coordinate of the rotated token vector: a sign and a magnitude cell of 3 bits
+// A code has 4 bits for each coordinate of the rotated token vector: a sign and a magnitude cell 0 .. 7
 // (kernels/codes/code_levels.h). The bits are stored as planes. Plane 0 has the signs, plane 1 the highest bit of the
-// magnitude cells, and planes 2 and 3, which are stored together, the two lower ones. Plane 0 by itself is a complete
-// code, and so are planes 0 and 1 together, and all four. So codes of 1, 2 and 4 planes share their bits.
+// magnitude cells, and planes 2 and 3, which are stored together, the two lower bits. Plane 0 alone is a code, planes 0
+// and 1 together are a more exact one, and all four planes the most exact one.
 //
 // A plane is an array of rows, one per token, in the order of the tokens and without gaps, even between documents. It
-// begins at a multiple of kPlaneAlignment bytes. A row of plane 0 or 1 has PlaneRowBytes(dim) bytes, one bit for each
-// coordinate; a row of planes 2 and 3 has twice as many. Coordinates beyond `dim` have the bit 0.
+// begins at a multiple of kPlaneAlignment bytes. A row of plane 0 or 1 has PlaneRowBytes(dim) bytes, with one bit per
+// coordinate; a row of planes 2 and 3 has twice as many bytes. Bits beyond the last coordinate are 0.
 //
-// A row consists of groups of 128 coordinates, 16 bytes each, and of up to three tail words of 32 coordinates:
+// A row consists of groups of 128 coordinates (16 bytes each), and then up to three tail words of 32 coordinates:
 //
 //   group g:      bit r of byte 16 g + c      is coordinate 128 g + 16 r + c      (c = 0 .. 15, r = 0 .. 7)
 //   tail word v:  bit r of byte T + 4 v + c   is coordinate 8 T + 32 v + 4 r + c  (c = 0 .. 3, r = 0 .. 7)
 //
 // where T = 16 * (number of groups). So one shift and one mask of 16 bytes (or of a tail word) give consecutive
-// coordinates. The 32-bit word w of a group has all the bits that lane w of a quad needs for its part of a tensor
-// core's fragment: the lane shifts the word by 0 .. 7 and masks it, and lanes exchange nothing.
+// coordinates. On a GPU, the 32-bit word w of a group has all the bits that lane w of a group of four threads needs for
+// its part of a tensor core's operand.
 //
-// Planes 2 and 3 have a field of two bits for each bit of plane 0: the lower one is plane 3, the upper one plane 2. The
-// fields of the 32-bit word w of plane 0 are in words 2 w (its even bits) and 2 w + 1 (its odd bits), at bits
-// 2 * (p / 2) and 2 * (p / 2) + 1 for bit p.
+// Planes 2 and 3 have a field of two bits for each bit of plane 0: the lower bit of a field is plane 3, the upper bit
+// plane 2. The field of bit p of word w of plane 0 is in word 2 w (if p is even) or 2 w + 1 (if p is odd), at bits 2 *
+// (p / 2) and 2 * (p / 2) + 1.
 //
 // Words are little-endian.
 #pragma once
@@ -38,7 +38,7 @@ inline constexpr int32_t kCodeGroupColumns = 128;
 // Returns the number of 32-bit words in a row of plane 0.
 constexpr int32_t CodeWords(int32_t dim) { return (dim + kCodeWordColumns - 1) / kCodeWordColumns; }
 
-// Returns the number of coordinates that a row has bits for: `dim` rounded up to whole words.
+// Returns the number of coordinates for which a row has bits: `dim` rounded up to whole words.
 constexpr int32_t CodeColumns(int32_t dim) { return CodeWords(dim) * kCodeWordColumns; }
 
 // Returns the size in bytes of a row of plane 0 or of plane 1.
@@ -53,7 +53,7 @@ inline constexpr int kMaxPlanes = 4;
 // Returns whether `planes` planes are a complete code: 1, 2 or 4.
 constexpr bool IsPlaneCount(int planes) { return planes == 1 || planes == 2 || planes == 4; }
 
-// Returns the size in bytes of a token's code of 1, 2 or 4 planes, without a factor.
+// Returns the size in bytes of a token's code with 1, 2 or 4 planes, without its factor.
 constexpr size_t CodeBytes(int32_t dim, int planes) { return PlaneRowBytes(dim) * static_cast<size_t>(planes); }
 
 struct BitPlace {

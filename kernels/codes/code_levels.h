@@ -1,12 +1,12 @@
-// The cells of a code, and the integer level of each cell.
+// The cells of a code (intervals of a coordinate's values), and the integer level that stands for each cell.
 //
-// The coordinates of a rotated token vector, divided by their root mean square, are nearly normally distributed. The
-// cells are those of the Lloyd-Max quantiser with 16 levels of the standard normal distribution (Lloyd 1982, Max 1960).
-// They are symmetric, so that a cell is a sign and a magnitude cell 0 .. 7. The highest bit of the magnitude cell
-// divides it at kCellCuts[3], and the sign divides it at 0: the first 1 or 2 planes are codes with larger cells.
+// The coordinates of a rotated token vector, divided by their root mean square, are nearly normally distributed. So the
+// cells are those of the Lloyd-Max quantiser with 16 levels for the standard normal distribution (Lloyd 1982, Max
+// 1960). They are symmetric: a cell is a sign and a magnitude cell 0 .. 7. With 2 planes, a code has only the sign and
+// the highest bit of the magnitude cell (whether the magnitude is above kCellCuts[3]); with 1 plane, only the sign.
 //
-// Levels are integers, so that inner products with an integer query are integers. LevelUnit returns the factor that
-// turns levels into the values that fit the normal distribution best (E[x L] / E[L^2]).
+// Levels are integers, so that inner products with an integer query are exact. LevelUnit returns the factor by which
+// levels come closest to the coordinates, for the normal distribution: E[x L] / E[L^2].
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ inline constexpr std::array<double, 7> kCellCuts = {0.25822166467071866, 0.52240
                                                     2.400803398763277};
 
 // Magnitudes of the levels. With one plane they are all 1, with two planes kLevels2. With four planes a level is an odd
-// integer 2 v + 1, so that v fits INT8 and can be an operand of a multiplication: v is an element of kHalfLevels4 for a
-// positive level, and minus that element minus 1 for a negative one.
+// integer 2 v + 1, so that v fits INT8: v is an element h of kHalfLevels4 for a positive level, and -h - 1 for a
+// negative one.
 inline constexpr std::array<int32_t, 2> kLevels2 = {13, 42};
 inline constexpr std::array<int32_t, 8> kHalfLevels4 = {5, 18, 30, 43, 58, 75, 96, 127};
 

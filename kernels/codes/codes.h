@@ -1,15 +1,14 @@
-// Codes of documents. A scan reads them instead of the documents' vectors. docs/internals/codes.md explains codes and
-// proves their bound.
+// Codes: approximations of the documents' token vectors in 1, 2 or 4 bits per value. A scan reads them instead of the
+// vectors. docs/internals/codes.md explains codes and proves the bounds of their scores.
 //
-// With y_j the rotated vector of token j of a document, L_j the integer levels of its code in 1, 2 or 4 planes
-// (kernels/codes/code_levels.h) and g_j its factor, the code stands for the vector
+// Let y_j be the rotated vector of token j of a document, L_j the integer levels of its code in 1, 2 or 4 planes
+// (kernels/codes/code_levels.h), and g_j its factor. The code stands for the vector
 //
 //   z_j = scale * LevelUnit(planes) * g_j * L_j.
 //
 // Without factors every g_j is 1, and `scale` is the root mean square of the document's coordinates. With factors,
-// `scale` * kMaxFactor is the root mean square of the coordinates of the document's longest token, and g_j is the
-// length of token j relative to it. g_j is an integer 0 .. kMaxFactor, so that products with an integer query are
-// integers.
+// `scale` * kMaxFactor is the root mean square of the coordinates of the document's longest token, and g_j is an
+// integer 0 .. kMaxFactor: the length of token j, where the longest token has kMaxFactor.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +24,12 @@ namespace maxsim {
 
 inline constexpr int32_t kMaxFactor = 255;
 
-// If a document's nominal norm (NominalNorm) would be smaller than this, its scale is 0.
+// A document whose NominalNorm would be below this gets scale 0.
 inline constexpr double kMinNominalNorm = 1e-28;
 
-// Says by how much a document's score can exceed the score of its code, for codes of one number of planes. Each member
-// is the maximum over the document's tokens of the expression in its comment, as the bits of an F16 number that is
-// rounded up. The last three are in multiples of NominalNorm.
+// Bounds by how much a document's score can exceed the score of its code. There is one for each number of planes. Each
+// member is the maximum, over the document's tokens, of the expression in its comment, as the bits of an F16 number
+// that is rounded up. `residual`, `length` and `norm` are in multiples of NominalNorm.
 struct CodeBound {
   uint16_t slope = 0;     // <y_j, z_j> / |z_j|^2: the factor of z_j in the projection of y_j on z_j
   uint16_t residual = 0;  // the length of y_j minus its projection on z_j
@@ -51,8 +50,8 @@ struct CodeShape {
   friend bool operator==(const CodeShape&, const CodeShape&) = default;
 };
 
-// Codes of documents of any lengths. Document n has the tokens offsets[n] .. offsets[n + 1] - 1. The view does not own
-// its arrays.
+// The codes of some documents. Document n has the tokens offsets[n] .. offsets[n + 1] - 1. The view does not own its
+// arrays.
 struct CodesView {
   CodeShape shape;
   int planes = 1;                     // number of planes in the view: 1, 2 or 4. A scan may read fewer
@@ -71,18 +70,17 @@ struct CodesView {
 // Returns the index in CodesView::bounds of the bounds for 1, 2 or 4 planes.
 constexpr int BoundIndex(int planes) { return planes / 2; }
 
-// Returns the norm that a document's scale stands for: scale * sqrt(dim), times kMaxFactor with factors.
+// Returns the norm that a document's scale stands for: scale * sqrt(dim), and with factors also * kMaxFactor.
 double NominalNorm(const CodeShape& shape, float scale);
 
-// Returns the size in bytes of the arrays of a CodesView with the first 1, 2 or 4 planes: codes, factors, offsets,
-// scales and bounds.
+// Returns the size in bytes of all arrays of a CodesView with the first 1, 2 or 4 planes.
 size_t CodeArrayBytes(const CodeShape& shape, int planes, int64_t num_documents, int64_t num_tokens);
 
 // Checks dimension and type. INVALID_ARGUMENT names the field, the value and the limit.
 absl::Status ValidateCodeShape(const CodeShape& shape);
 
-// Checks the shape of a view, not the bits of its planes: the dimension, the planes, the pointers and their alignment,
-// the scales, and that offsets start at 0 and grow by 1 .. kMaxDocumentTokens.
+// Checks a view except for the bits of its planes: the dimension, the number of planes, the pointers and their
+// alignment, the scales, and that offsets start at 0 and grow by 1 .. kMaxDocumentTokens.
 absl::Status ValidateCodes(const CodesView& codes);
 
 }  // namespace maxsim

@@ -30,7 +30,7 @@ constexpr std::array<double, 8> LevelsOf(int planes) {
 constexpr std::array<double, 8> kTwoPlanes = LevelsOf(2);
 constexpr std::array<double, 8> kFourPlanes = LevelsOf(4);
 
-// Returns the sum of term(column) over `dim` columns in four lanes (kernels/codes/encode.h, step 2).
+// Returns the sum of term(column) over `dim` columns, added in four lanes (kernels/codes/encode.h, step 2).
 template <typename Term>
 [[gnu::always_inline]] inline double SumInLanes(int32_t dim, Term term) {
   double lanes[4] = {};
@@ -52,7 +52,8 @@ struct TokenMeasures {
   double squared_lengths[3] = {};  // N of 1, 2 and 4 planes, exact
 };
 
-// Widens rows `first` .. `first` + `count` - 1 to FP32: the values, or the elements of I8 rows.
+// Converts rows `first` .. `first` + `count` - 1 to FP32. For I8 rows these are the integer elements, without the
+// scale.
 void WidenRows(const DocumentsView& documents, int64_t first, int64_t count, float* target) {
   const auto dim = static_cast<size_t>(documents.dim);
   const size_t num_values = static_cast<size_t>(count) * dim;
@@ -82,7 +83,7 @@ class TokenEncoder {
  public:
   explicit TokenEncoder(int32_t dim) : dim_(dim), magnitudes_(CodeColumns(dim)), positive_(CodeColumns(dim)) {}
 
-  // Finds the cells of a row. The row's measures are multiplied by `original_scale`.
+  // Finds the cells of a row. Returns the row's measures, multiplied by `original_scale` (the scale of I8 documents).
   TokenMeasures Encode(const float* row, double original_scale) {
     const double squares = SumOfSquares(row, dim_);
     const double rms = std::sqrt(squares / dim_);
@@ -110,8 +111,8 @@ class TokenEncoder {
   void WriteFields(uint8_t* target) const {
     const int32_t groups = CodeWords(dim_) / 4;
     for (int32_t group = 0; group < groups; ++group) {
-      // The 2-bit fields of this group: bytes[0] gets those of the even bits of plane 0, bytes[1] those of its odd
-      // bits, each in the order of the bytes in plane 0.
+      // The 2-bit fields of this group (kernels/codes/code_layout.h): bytes[0] gets the fields of the even bits of
+      // plane 0, bytes[1] those of the odd bits.
       uint8_t bytes[2][16] = {};
       for (int32_t bit = 0; bit < 8; ++bit) {
         const int32_t first = group * kCodeGroupColumns + bit * 16;
@@ -183,7 +184,7 @@ class TokenEncoder {
   std::vector<uint8_t> positive_;
 };
 
-// Returns the document's scale, and writes the factors of its tokens unless `factors` is null.
+// Returns the document's scale, and writes its tokens' factors into `factors` unless that is null.
 float ScaleOfCode(const CodeShape& shape, const std::vector<TokenMeasures>& tokens, uint8_t* factors) {
   double squares = 0;
   double largest = 0;
@@ -225,7 +226,7 @@ CodeBound BoundOf(const CodeShape& shape, const std::vector<TokenMeasures>& toke
       length = std::max(length, step * std::sqrt(squared_length));
       left = std::max(0.0, squared_norm - product * product / squared_length);
     }
-    // The sum with 2^-38 covers rounding: the relative errors of the two numbers that `left` is the difference of are
+    // Adding 2^-38 of the squared norm covers rounding: `left` is the difference of two numbers with relative errors
     // below 2^-40.
     residual = std::max(residual, left + squared_norm * 0x1p-38);
     norm = std::max(norm, token.norm);

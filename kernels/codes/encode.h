@@ -1,6 +1,7 @@
 // Encodes documents as codes.
 //
-// Codes are a pure function of the documents and the shape, bit for bit, on every machine and compiler. For each token:
+// The codes of the same documents and shape have the same bits on every machine and with every compiler. For each
+// token:
 //
 //  1. The row is widened to FP32 and rotated (Rotate in kernels/quantize.h). I8 rows are already rotated, so their
 //     integer elements are used as they are.
@@ -12,12 +13,12 @@
 //  4. With the levels' magnitudes L_p of 1, 2 and 4 planes, B_p = sum of |y_k| L_p,k in FP64, in lanes like S, and the
 //     integer N_p = sum of L_p,k^2.
 //
-// The norm of a token is sqrt(S), times the document's scale for I8 (FP64). A document's scale is the FP32 number next
-// to sqrt(sum of the tokens' squared norms / tokens / dim), the sum taken in order of the tokens. With factors, the
-// scale is the FP32 number next to (largest norm / sqrt(dim)) / kMaxFactor, and the factor of a token is the integer
-// next to norm / (scale * sqrt(dim)), at most kMaxFactor, ties to even. Scale and factors are 0 if scale * sqrt(dim)
-// (with factors: * kMaxFactor) would be below kMinNominalNorm. The bounds (CodeBound) are computed from these numbers.
-// They are increased by a relative 2^-40 or more before they are rounded up, which covers the rounding of these steps.
+// The norm of a token is sqrt(S), for I8 times the document's I8 scale (FP64). The scale of a document's code is
+// sqrt(sum of the tokens' squared norms / tokens / dim), rounded to FP32, where the sum is taken in the order of the
+// tokens. With factors, the scale is (largest norm / sqrt(dim)) / kMaxFactor, rounded to FP32, and the factor of a
+// token is norm / (scale * sqrt(dim)), rounded to an integer (ties to even), at most kMaxFactor. Scale and factors are
+// 0 if NominalNorm would be below kMinNominalNorm. The bounds (CodeBound) are computed from these numbers, and
+// increased by a relative 2^-40 or more, which covers the rounding of these steps, before they are rounded up.
 #pragma once
 
 #include <array>
@@ -32,8 +33,8 @@
 
 namespace maxsim {
 
-// The arrays to which codes are written: those of a CodesView, for all documents of a view. Pointers to planes 1, 2 and
-// 3 and to bounds may be null; arrays with a null pointer are not written.
+// The arrays to which codes of all documents of a view are written, in the layout of CodesView. Pointers to planes 1, 2
+// and 3 and to bounds may be null; then these are not written.
 struct CodesOutput {
   uint8_t* plane0 = nullptr;
   uint8_t* plane1 = nullptr;
@@ -48,13 +49,12 @@ CodeShape CodeShapeOf(const DocumentsView& documents, uint64_t rotation_seed, bo
 
 // Encodes documents `begin` .. `end` - 1 of a valid view (ValidateDocuments) into their places in `output`. For I8
 // documents shape.rotation_seed must be the documents' seed. Returns INVALID_ARGUMENT if the type or dimension is not
-// the shape's, and for a value that is not allowed in a token (FindUnusableElement); the message names document, token
-// and column. After an error the output of these documents is unspecified. Several threads may encode ranges that do
-// not overlap.
+// the shape's, or for a value that a token must not have (FindUnusableElement), with document, token and column. After
+// an error the output of these documents is unspecified. Several threads may encode different ranges.
 absl::Status EncodeRange(const CodeShape& shape, const DocumentsView& documents, int64_t begin, int64_t end,
                          const CodesOutput& output);
 
-// Owns codes of documents: 4 planes with all bounds.
+// Encodes documents and owns the codes: 4 planes with all bounds.
 class EncodedDocuments {
  public:
   EncodedDocuments() = default;
@@ -66,7 +66,7 @@ class EncodedDocuments {
   CodesView view(int planes = 4) const;
 
  private:
-  // Bytes whose first one lies at a multiple of kPlaneAlignment.
+  // The unit of memory of a plane, which aligns the plane to kPlaneAlignment.
   struct Line {
     alignas(kPlaneAlignment) uint8_t bytes[kPlaneAlignment];
   };
@@ -84,9 +84,10 @@ class EncodedDocuments {
   std::array<std::vector<CodeBound>, 3> bounds_;
 };
 
-// Returns the root mean square, over all tokens, of (token's norm / root mean square of its document's norms) - 1.
-// Codes of documents with a spread above kMaxNormSpread need factors. Without factors, the differences of norms would
-// add more to the error of an estimate than the rounding to 4 planes does (sqrt(0.0096) = 0.098 of a norm).
+// Returns how much the norms of the tokens in a document differ: the root mean square, over all tokens, of (token's
+// norm / root mean square of its document's norms) - 1. Above kMaxNormSpread, codes need factors: without them, the
+// differences of norms would add more to the error of an estimate than the rounding to 4 planes does (sqrt(0.0096) =
+// 0.098 of a norm).
 double NormSpread(const DocumentsView& documents);
 inline constexpr double kMaxNormSpread = 0.05;
 

@@ -17,30 +17,31 @@
 namespace maxsim {
 namespace {
 
-// A window that ends at a bit and has the coefficient 1 gives this weight to that bit.
+// The weight that a window (kernels/codes/query_codes.h) with coefficient 1 gives to the bit at which it ends.
 constexpr double kWindowUnit = 128;
 
-// A row is scaled so that |x(p) - x(p + 1) / 2| is at most this. A window's coefficient can be larger than that by 1,
-// and must not exceed 127.
+// A row is scaled so that |x(p) - x(p + 1) / 2| is at most this. A window's coefficient can be larger by 1, and must be
+// at most 127.
 constexpr double kMaxWindowTarget = 126;
 
-// A rotation rounds 14 times in each of its two rounds: up to 12 additions, the factor, and the product with it. Each
-// rounding changes a vector by at most 2^-24 of its norm. An inner product has two rotated vectors.
+// The relative error of an inner product of two rotated vectors. A rotation rounds 14 times in each of its two rounds:
+// up to 12 additions, the factor, and the product with the factor. Each rounding changes a vector by at most 2^-24 of
+// its norm.
 constexpr double kRotationSlack = 2 * 28 * 0x1p-24 * 1.001;
 
-// The contract of kernels/maxsim.h.
+// The relative error that kernels/maxsim.h allows for scores.
 constexpr double kScoreSlack = 1e-5;
 
-// The integers Q of a token, before they are written to QueryCodes. The token's vector is about scale * Q.
+// The integers Q of one query token (kernels/codes/query_codes.h). Its rotated vector is about scale * Q.
 struct TokenCode {
   std::vector<int8_t> elements;
   std::vector<int16_t> weights;  // one plane
   double scale = 0;              // of one unit of Q
 };
 
-// Four words of a row are solved at a time, because the steps of one word wait for each other: two words in each pair,
-// which takes one register if the machine has vectors. All operations are those of scalar FP64 code, in the same order,
-// so that results have the same bits on every machine.
+// Four words of a row are solved at a time, two in each Pair (one vector register), because the steps within one word
+// depend on each other. The operations of each word are those of scalar FP64 code in a fixed order, so that results
+// have the same bits on every machine.
 using Pair = double __attribute__((vector_size(16)));
 constexpr int32_t kPairs = 2;
 constexpr int32_t kWordsAtOnce = 2 * kPairs;
@@ -50,7 +51,7 @@ Pair Larger(Pair a, Pair b) { return a > b ? a : b; }
 Pair Smaller(Pair a, Pair b) { return a < b ? a : b; }
 Pair Magnitude(Pair a) { return Larger(a, -a); }
 
-// Rounds values below 2^51 in magnitude to the nearest integer, ties to even: std::nearbyint without the library call.
+// Rounds to the nearest integer, ties to even. Values must be below 2^51 in magnitude. Faster than std::nearbyint.
 Pair RoundToEven(Pair values) {
   constexpr double kShift = 0x1.8p52;  // beyond it FP64 has no fractions
   return (values + kShift) - kShift;
@@ -58,10 +59,10 @@ Pair RoundToEven(Pair values) {
 
 // The columns of four words, by bit: -1 beyond the last word of a row.
 using WordColumns = std::array<std::array<int32_t, kWordsAtOnce>, 32>;
-// Their values: 0 for columns beyond `dim`, and for the bit after the last one.
+// The values of these columns. They are 0 for columns beyond `dim`, and for a 33rd bit, which does not exist.
 using WordValues = std::array<Pairs, 33>;
 
-// Returns the columns of all words of a row, four words in each element.
+// Returns the columns of all words of a row, four words per element.
 std::vector<WordColumns> ColumnsOfRow(int32_t dim) {
   std::vector<WordColumns> all;
   for (int32_t first = 0; first < CodeWords(dim); first += kWordsAtOnce) {
@@ -98,11 +99,11 @@ double LargestTarget(const WordValues& values) {
   return std::max(largest[0], largest[1]);
 }
 
-// Writes the windows' coefficients, and the weights of the bits, of some words. `unit` is the value of a coefficient.
+// Writes the windows' coefficients and the bits' weights of four words to `code`. A coefficient of 1 stands for `unit`.
 void SolveWords(const WordColumns& columns, const WordValues& values, double unit, TokenCode* code) {
   std::array<Pairs, 32 + 7> coefficients = {};  // those beyond a word's last bit stay 0
-  // The windows that end at the 7 bits above `bit` add `above` to its weight: the sum of coefficients[bit + t] *
-  // 2^(7 - t) for t = 1 to 7. Coefficients and sums are integers far below 2^53, so these operations are exact.
+  // What the windows that end at the 7 bits above `bit` add to the weight of `bit`: the sum of coefficients[bit + t] *
+  // 2^(7 - t) for t = 1 .. 7. All of these numbers are integers far below 2^53, so the operations are exact.
   Pairs above = {};
   for (int32_t bit = 31; bit >= 0; --bit) {
     for (int32_t pair = 0; pair < kPairs; ++pair) {
@@ -122,8 +123,8 @@ void SolveWords(const WordColumns& columns, const WordValues& values, double uni
   }
 }
 
-// Quantises a row for one plane: finds the windows' coefficients with which each bit's weight comes closest to its
-// value in `row`. `columns` is ColumnsOfRow(row.size()).
+// Quantises a row for one plane: finds the windows' coefficients for which each bit's weight comes close to the value
+// of its column. `columns` is ColumnsOfRow(row.size()).
 void SolveWindows(absl::Span<const WordColumns> columns, absl::Span<const double> row, TokenCode* code) {
   double largest = 0;
   for (const WordColumns& words : columns) largest = std::max(largest, LargestTarget(ReadWords(words, row)));
@@ -194,7 +195,8 @@ class QueryEncoder {
     return code_;
   }
 
-  // Returns the rotated row of the last call of Encode, with which the originals are scored exactly.
+  // Returns the rotated row of the last call of Encode with the values that exact scoring uses (quantised for I8
+  // originals).
   absl::Span<const double> exact() const { return exact_; }
 
  private:
@@ -258,14 +260,13 @@ absl::StatusOr<QueryCodes> EncodeQuery(const CodeShape& shape, int planes, absl:
     const double length = std::fabs(weight) * std::sqrt(row_squares);
     query.reach += std::sqrt(coded_squares);
     query.slack += std::sqrt(error_squares);
-    // Adds to `slack` what rounding may add to a score. 2^-45 covers the rounding of `error`, whose relative error is
-    // about 2^-52.
+    // Adds what rounding may add to a score. 2^-45 covers the rounding of `error`, whose relative error is about 2^-52.
     query.slack += length * (kScoreSlack + 0x1p-45);
     if (shape.originals != ScalarType::kI8) query.slack += length * kRotationSlack;
   }
   query.reach *= kInflation;
-  // The norms above are those of rotated vectors. The factor covers that the vectors themselves may be slightly
-  // longer.
+  // The norms above are of rotated vectors. The factor 1 + kRotationSlack covers that the vectors before the rotation
+  // may be slightly longer.
   query.slack *= kInflation * (1 + kRotationSlack);
   return query;
 }
@@ -281,8 +282,8 @@ float UpperBound(const QueryCodes& query, int64_t positive, float scale, const C
   const double residual = F16ToF32(bound.residual) * nominal;
   const double length = F16ToF32(bound.length) * nominal;
   const double norm = F16ToF32(bound.norm) * nominal;
-  // The bound for the coded query is slope * s + residual * sqrt(reach^2 - (s / length)^2), at the s from 0 to
-  // `along` where it is largest. It rises up to s = reach * length * projection / hypotenuse, and falls from there.
+  // The bound for the coded query is the maximum over 0 <= s <= `along` of slope * s + residual * sqrt(reach^2 - (s /
+  // length)^2). This function rises up to s = reach * length * projection / hypotenuse, and falls after that.
   const double along = static_cast<double>(positive) * (query.unit * static_cast<double>(scale)) * kInflation;
   const double projection = slope * length;
   const double hypotenuse = std::sqrt(projection * projection + residual * residual);

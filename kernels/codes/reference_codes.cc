@@ -10,7 +10,7 @@
 namespace maxsim {
 namespace {
 
-// Returns the row that is encoded: rotated and in FP32, or the elements of an I8 row, which is rotated already.
+// Returns a token's row as encoding uses it: rotated, in FP32. The elements of I8 rows are rotated already.
 std::vector<float> RotatedRow(const CodeShape& shape, const DocumentsView& documents, int64_t token) {
   const auto dim = static_cast<size_t>(documents.dim);
   std::vector<float> row(dim);
@@ -25,7 +25,7 @@ std::vector<float> RotatedRow(const CodeShape& shape, const DocumentsView& docum
   return row;
 }
 
-// Returns the sum of a row's squares in four lanes (kernels/codes/encode.h, step 2).
+// Returns the sum of a row's squares, added in four lanes (kernels/codes/encode.h, step 2).
 double SumOfSquaresInLanes(const std::vector<float>& row) {
   double lanes[4] = {};
   for (size_t column = 0; column < row.size(); ++column) {

@@ -1,5 +1,4 @@
-// A reference implementation of codes by plain loops. Tests compare encoding, bounds and sums with it. It reads bits
-// one by one and adds in FP64.
+// A simple, slow reference implementation of codes, with which tests and the verifier compare cells, bounds and sums.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +18,17 @@ struct CodeCell {
   friend bool operator==(const CodeCell&, const CodeCell&) = default;
 };
 
-// Returns the cells [dim] that token `token` of the documents has in codes of `shape`.
+// Computes the cells [dim] of token `token` (counted over all documents) for codes of `shape`.
 std::vector<CodeCell> ReferenceCells(const CodeShape& shape, const DocumentsView& documents, int64_t token);
 
-// Returns the norm of a token as encoding finds it: sqrt of the sum of the rotated row's squares, times the document's
-// scale for I8 vectors of `document`.
+// Returns the norm of token `token` of `document`: the length of the rotated row, for I8 vectors times the document's
+// scale.
 double ReferenceNorm(const CodeShape& shape, const DocumentsView& documents, int64_t document, int64_t token);
 
-// Returns the cells [dim] that are stored for a token. Bits of planes that `codes` does not have are 0.
+// Reads the stored cells [dim] of a token. Bits of planes that `codes` does not have are 0.
 std::vector<CodeCell> StoredCells(const CodesView& codes, int64_t token);
 
-// A document's bound before it is rounded, as multiples of NominalNorm (CodeBound).
+// A document's CodeBound before rounding to F16.
 struct ReferenceBound {
   double slope = 0;
   double residual = 0;
@@ -37,7 +36,7 @@ struct ReferenceBound {
   double norm = 0;
 };
 
-// Computes the bound of document `document` from its vectors and its stored codes. Returns zeros if its scale is 0.
+// Computes a document's bound for `planes` planes from its vectors and stored codes. Returns zeros if its scale is 0.
 ReferenceBound ReferenceBoundOf(const CodesView& codes, const DocumentsView& documents, int planes, int64_t document);
 
 // The integer sums of a scan for one document (kernels/codes/query_codes.h).

@@ -1,4 +1,4 @@
-// Rounds upwards, so that an upper bound is still an upper bound when it is stored in fewer bits.
+// Rounds up, so that an upper bound stays an upper bound when it is stored in fewer bits.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace maxsim {
 
-// A bound is multiplied by this factor. It covers the rounding of a dozen FP64 operations, and of sums of up to kMaxDim
+// Bounds are multiplied by this factor. It covers the rounding of a dozen FP64 operations, and of sums of up to kMaxDim
 // positive terms.
 inline constexpr double kInflation = 1 + 0x1p-40;
 

@@ -5,9 +5,9 @@
 namespace maxsim {
 namespace {
 
-// The times below are fitted to docs/performance/codes.json: call_ms of its rows with one query, on one H200. Time
-// depends on tokens and documents, not on bytes: rows of 96 coordinates take as long as those of 128. The rows are
-// within 4 % of the model (scan_cost_test.cc).
+// The times below are fitted to the measurements with one query on one H200 (docs/performance/codes.json: call_ms).
+// These are within 4 % of the model (scan_cost_test.cc). Time depends on the numbers of tokens and documents, but not
+// on bytes: vectors of 96 coordinates take as long as vectors of 128.
 
 // Time per part: starting its kernels, and selecting its best documents.
 constexpr double kSecondsPerPart = 50e-6;
@@ -17,16 +17,16 @@ constexpr double kSecondsPerDocument = 0.2e-9;
 constexpr double kHopperSecondsPerToken1 = 6.1e-12;
 constexpr double kHopperSecondsPerToken2 = 11.76e-12;
 constexpr double kHopperSecondsPerToken4 = 18.4e-12;
-// Time per token with the portable kernels, which run on every GPU, for one plane. They were not measured with more
-// planes.
+// Time per token with the portable kernels, which run on every GPU, for one plane. Other numbers of planes were not
+// measured.
 constexpr double kPortableSecondsPerToken1 = 10.1e-12;
 
-// The model holds for these numbers of coordinates. Rows of 96 and 128 coordinates were measured, without factors. Rows
-// of 65 to 95 coordinates are padded to 96, and rows of 97 to 127 to 128.
+// The model holds for these dimensions, without factors. Vectors of 96 and 128 coordinates were measured; others are
+// padded to one of these.
 constexpr int32_t kMinMeasuredDim = 65;
 constexpr int32_t kMaxMeasuredDim = 128;
 
-// The rate of a GPU's memory in GB/s, by its vendor's data sheet.
+// A GPU's memory bandwidth in GB/s, from its vendor's data sheet.
 struct KnownGpu {
   std::string_view name;  // BackendInfo::device
   double gb_per_second = 0;
@@ -55,8 +55,8 @@ constexpr KnownGpu kKnownGpus[] = {
     {"NVIDIA GeForce RTX 4090", 1008},
 };
 
-// Returns how many times longer the GPU is expected to take than the measured GPU. For a GPU without a measurement, the
-// only known difference is the rate of its memory.
+// Returns how many times longer than the measured GPU another GPU is expected to take: the ratio of their memory
+// bandwidths.
 std::optional<double> Slowdown(std::string_view device) {
   for (const KnownGpu& gpu : kKnownGpus) {
     if (gpu.name == device) return kMeasuredGpu.gb_per_second / gpu.gb_per_second;

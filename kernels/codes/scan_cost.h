@@ -1,4 +1,4 @@
-// Estimates how long a GPU takes to scan codes, for capacity planning. No computation depends on it.
+// Estimates how long a GPU takes to scan codes, for capacity planning. Does not affect scans.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace maxsim {
 
-// The shards, documents and tokens that one device scans for one query.
+// The numbers of shards, documents and tokens that one device scans for one query.
 struct ScanSize {
   int64_t num_parts = 1;  // shards; each one is scanned by its own kernels
   int64_t num_documents = 0;
@@ -17,8 +17,8 @@ struct ScanSize {
 };
 
 // Returns the expected seconds of a call that scans `planes` planes of codes of this shape for one query of 32 tokens.
-// Returns nullopt if there is no measurement to base an estimate on: for the CPU backend, for a GPU whose memory rate
-// is not in scan_cost.cc, and for shapes and numbers of planes with which the device's kernels were not measured.
+// Returns nullopt if no measurement applies: for the CPU backend, for a GPU that is not listed in scan_cost.cc, and for
+// shapes and numbers of planes that were not measured.
 std::optional<double> ExpectedScanSeconds(const BackendInfo& device, const CodeShape& shape, int planes,
                                           const ScanSize& size);
 

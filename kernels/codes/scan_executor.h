@@ -1,4 +1,4 @@
-// The interface of backends for scans of codes: a backend loads codes as LoadedCodes, and a ScanExecutor scans them.
+// The interface of backends for scans of codes: a backend loads codes as LoadedCodes, and its ScanExecutor scans them.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,7 @@ namespace maxsim {
 
 struct ScanQuery;  // kernels/codes/scan.h
 
-// Codes that a backend can scan. An object is immutable and safe to use from any thread, and must not outlive the
-// Backend that made it.
+// Codes that a backend can scan. Immutable and thread-safe. Must not outlive the Backend that made them.
 class LoadedCodes {
  public:
   virtual ~LoadedCodes() = default;
@@ -24,31 +23,31 @@ class LoadedCodes {
   virtual int64_t num_documents() const = 0;
   // Returns whether a scan of 1, 2 or 4 planes can select by upper bounds (ScanOrder::kUpperBound).
   virtual bool has_bounds(int planes) const = 0;
-  // Returns the memory that this object owns; borrowed memory of a view does not count.
+  // Returns the memory that this object owns, without memory that it borrows from a CodesView.
   virtual MemoryNeed memory() const = 0;
 };
 
-// A scan of one object's codes for some queries.
+// A scan of the codes of one LoadedCodes object for some queries.
 struct ScanCall {
   const LoadedCodes* codes = nullptr;
   absl::Span<const ScanQuery> queries;
   absl::Span<std::vector<Scored>> results;  // one element per query; overwritten
 };
 
-// Runs scans one after another with its own workspace, which grows with the scans. Not thread-safe: use one executor
-// per thread; a backend can have several. Must not outlive its Backend.
+// Runs scans one after another with its own workspace, which grows as needed. Not thread-safe: use one executor per
+// thread. Must not outlive its Backend.
 class ScanExecutor {
  public:
   virtual ~ScanExecutor() = default;
 
-  // Finds the best num_results documents of each query of each call. The results have the same bits as those of
-  // CodeScanner::Scan (kernels/cpu/codes/code_scanner.h). On a GPU the executor enqueues the work of all calls before
-  // it waits for the device. Adds the time of the scans to the kernel_seconds of `timings`, which may be null.
-  // INVALID_ARGUMENT names the field, the value and the limit; RESOURCE_EXHAUSTED if there is too little memory;
-  // UNAVAILABLE when the device is lost, and again for every later call. After an error the results are unspecified.
+  // Finds the best num_results documents of each query of each call. All backends return the same bits as
+  // CodeScanner::Scan (kernels/cpu/codes/code_scanner.h). A GPU's executor enqueues all calls before it waits for the
+  // device. Adds the time of the scans to `timings`->kernel_seconds (`timings` may be null). INVALID_ARGUMENT names the
+  // field, the value and the limit. Returns RESOURCE_EXHAUSTED if there is too little memory, and UNAVAILABLE if the
+  // device is lost, also for every later call. After an error the results are unspecified.
   virtual absl::Status Scan(absl::Span<const ScanCall> calls, CallTimings* timings) = 0;
 
-  // Returns the device memory that the workspace takes now. A backend that scans in host memory returns 0.
+  // Returns the device memory in bytes that the workspace takes now; 0 for a backend that scans in host memory.
   virtual size_t workspace_bytes() const { return 0; }
 };
 

@@ -7,11 +7,13 @@
 
 namespace maxsim::cpu {
 
-// Memory aligned to a cache line. It is not initialised, so that the system allocates each page at its first write.
+// An array in memory that is aligned to a cache line and not initialised, so that the system allocates each page at its
+// first write.
 template <typename T>
 class AppendableArray {
  public:
-  // Allocates an array of `count` elements. data() is null if there is too little memory or `count` is 0.
+  // Allocates `count` elements. data() is null if there is too little memory, or if `count` is 0. is_there() tells the
+  // two apart.
   explicit AppendableArray(size_t count)
       : data_(count == 0 ? nullptr
                          : static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{64}, std::nothrow))),

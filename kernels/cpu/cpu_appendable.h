@@ -11,12 +11,11 @@
 
 namespace maxsim::cpu {
 
-// The arrays never move, and appended bytes are never written again. So a snapshot is a view of the arrays and takes no
-// memory of its own.
+// The arrays never move, and appended bytes never change, so a snapshot is a view of the arrays that takes no memory.
 class CpuAppendable final : public AppendableDocuments {
  public:
-  // Reserves memory for `shape`, which must be valid. The system allocates each page of the arrays when it is first
-  // written. RESOURCE_EXHAUSTED, with the numbers, if the machine has less memory than the arrays' size.
+  // Reserves memory for `shape`, which must be valid. The system allocates each page of the arrays at its first write.
+  // Returns RESOURCE_EXHAUSTED if the machine has less memory than the arrays' size.
   static absl::StatusOr<std::shared_ptr<CpuAppendable>> Create(const AppendableShape& shape);
 
   absl::Status Append(const DocumentsView& documents) override;

@@ -10,12 +10,11 @@
 
 namespace maxsim::cpu {
 
-// The arrays never move, and appended bytes are never written again. So a snapshot is a view of the arrays and takes no
-// memory of its own.
+// The arrays never move, and appended bytes never change, so a snapshot is a view of the arrays that takes no memory.
 class CpuAppendableCodes final : public AppendableCodes {
  public:
-  // Reserves memory for `shape`, which must be valid. RESOURCE_EXHAUSTED, with the numbers, if the machine has less
-  // memory than the arrays' size (CodeArrayBytes).
+  // Reserves memory for `shape`, which must be valid. Returns RESOURCE_EXHAUSTED if the machine has less memory than
+  // the arrays' size (CodeArrayBytes).
   static absl::StatusOr<std::shared_ptr<CpuAppendableCodes>> Create(const AppendableCodesShape& shape);
 
   absl::Status Append(const CodesView& codes) override;

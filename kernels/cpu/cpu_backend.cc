@@ -24,9 +24,9 @@ namespace maxsim {
 namespace cpu {
 namespace {
 
-// The maximum number of token pairs per thread that one call of the executor should have. They take 0.2 s at 128
-// columns with AVX2, and some 0.7 s without vector instructions. That is so long that the cost of cutting a call does
-// not matter.
+// The maximum number of token pairs (query token x document token) per thread that one call of the executor should
+// have. They take 0.2 s at dimension 128 with AVX2, and some 0.7 s without vector instructions: so long that the
+// overhead of dividing work into several calls does not matter.
 constexpr uint64_t kCallWorkPerThread = uint64_t{1} << 26;
 
 class CpuBackend final : public Backend {

@@ -1,4 +1,4 @@
-// Makes a CPU backend of one instruction set; CreateCpuBackend (kernels/maxsim.h) chooses it by name.
+// Creates a CPU backend that uses a given instruction set. CreateCpuBackend (kernels/maxsim.h) takes its name instead.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace maxsim::cpu {
 
-// Makes a backend of `num_threads` >= 1 threads. This machine must be able to run `isa`, which must outlive the
+// Creates a backend with `num_threads` >= 1 threads. `isa` must be one of AvailableIsas(), and must outlive the
 // backend.
 std::unique_ptr<Backend> MakeCpuBackend(const Isa& isa, int num_threads);
 

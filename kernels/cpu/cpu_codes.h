@@ -1,4 +1,4 @@
-// Codes in host memory that the CPU backend scans without copying them, and its executor of scans.
+// Codes in host memory that the CPU backend scans without copying them, and its ScanExecutor.
 #pragma once
 
 #include <memory>
@@ -20,12 +20,12 @@ namespace maxsim::cpu {
 
 class CpuCodes final : public LoadedCodes {
  public:
-  // Validates `view` and takes its first 1, 2 or 4 planes. `keep_alive` owns the view's memory, or is null if the
-  // caller keeps the memory. INVALID_ARGUMENT if the view has fewer planes.
+  // Validates `view` and uses its first 1, 2 or 4 planes. `keep_alive` owns the view's memory, or is null if the caller
+  // keeps it valid. Returns INVALID_ARGUMENT if the view has fewer planes.
   static absl::StatusOr<std::unique_ptr<CpuCodes>> Create(const CodesView& view, int planes,
                                                           std::shared_ptr<const void> keep_alive);
 
-  // Makes an object of all of `view`, which must be valid. Takes constant time, because it does not read the arrays.
+  // Uses all planes of `view`, which must be valid. Takes constant time, because it does not check the arrays.
   static std::shared_ptr<const CpuCodes> Borrow(const CodesView& view, std::shared_ptr<const void> keep_alive) {
     return std::shared_ptr<const CpuCodes>(new CpuCodes(view, std::move(keep_alive)));
   }

@@ -12,7 +12,7 @@ namespace maxsim::cpu {
 
 class CpuDocuments final : public Documents {
  public:
-  // `view` must be valid. `keep_alive` owns its memory, or is null if the caller keeps the memory.
+  // `view` must be valid. `keep_alive` owns the view's memory, or is null if the caller keeps it valid.
   CpuDocuments(const DocumentsView& view, std::shared_ptr<const void> keep_alive)
       : view_(view), keep_alive_(std::move(keep_alive)) {
     if (view.codebook.num_centroids > 0) decoder_.emplace(view.type, view.dim, view.codebook);

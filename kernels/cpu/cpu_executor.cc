@@ -14,28 +14,28 @@
 namespace maxsim::cpu {
 namespace {
 
-// Maximum number of query tokens in one stack. The panels of more tokens would not fit the L2 cache, and then it would
-// gain nothing to share a document's rows.
+// Maximum number of query tokens in one stack. The packed form of more tokens would not fit the L2 cache, and then
+// sharing a document's rows would gain nothing.
 constexpr size_t kMaxStackLanes = 1024;
 
-// Maximum number of steps that are packed together: 16 MiB, for example 128 queries of 256 FP32 tokens of 128 columns.
-// A call with more steps is packed and scored in several waves.
+// Maximum number of packed query steps (32-bit words) at a time: 16 MiB, for example 128 queries of 256 FP32 tokens of
+// 128 columns. A call with more steps is packed and scored in several waves.
 constexpr size_t kMaxWaveSteps = size_t{1} << 22;
 
-// Multiply-adds in one work item. They take one core about 50 us: much longer than claiming an item takes, but short
-// enough that all threads finish at about the same time.
+// Multiply-adds per work item. An item takes one core about 50 us: much longer than claiming it, but short enough that
+// all threads finish at about the same time.
 constexpr double kItemWork = 2e6;
 
-// One integer multiply-add takes about 1 / kIntegerSpeed of the time of a floating-point one.
+// Integer multiply-adds are about this many times as fast as floating-point ones.
 constexpr double kIntegerSpeed = 4;
 
-// A call with fewer multiply-adds runs on one thread: it ends before another thread would have woken up.
+// A call with fewer multiply-adds runs on one thread, because it ends before another thread would wake up.
 constexpr double kMinParallelWork = 1e6;
 
-// Merging one selected result takes about as long as this many multiply-adds: some nanoseconds.
+// Merging one result of a thread's selection takes about as long as this many multiply-adds: some nanoseconds.
 constexpr double kMergeWork = 50;
 
-// Returns an error if the documents' memory has changed. Results that were computed from it cannot be trusted then.
+// Returns an error if the documents' mapped file has changed. Then results computed from it must be discarded.
 absl::Status CheckSource(const DocumentsView& view) {
   return view.source == nullptr ? absl::OkStatus() : view.source->Check();
 }
@@ -56,7 +56,7 @@ double MeanTokens(const DocumentsView& view) {
   return static_cast<double>(view.num_tokens()) / static_cast<double>(std::max<int64_t>(view.num_documents, 1));
 }
 
-// Returns the number of floating-point multiply-adds that take as long as scoring one candidate.
+// Returns the mean work of scoring one candidate, in floating-point multiply-adds.
 double CandidateWork(const DocumentsView& view, size_t num_lanes) {
   return MeanTokens(view) * static_cast<double>(num_lanes) * view.dim /
          (view.type == ScalarType::kI8 ? kIntegerSpeed : 1);
@@ -68,7 +68,8 @@ constexpr Similarity kLowest = std::numeric_limits<Similarity>::lowest();
 template <>
 constexpr float kLowest<float> = -std::numeric_limits<float>::infinity();
 
-// Returns a query's score from the maxima of its lanes. `terms` is scratch of query.num_tokens elements.
+// Returns a document's score for a query from the maxima of the query's lanes (tokens). `terms` is scratch of
+// query.num_tokens elements.
 float ScoreOf(const QueryStack& /*stack*/, size_t first_lane, const Query& query, float /*scale*/, const float* maxima,
               float* /*terms*/) {
   return SumMaxima(maxima + first_lane, query.weights, static_cast<size_t>(query.num_tokens));
@@ -84,7 +85,7 @@ float ScoreOf(const QueryStack& stack, size_t first_lane, const Query& query, fl
   return SumMaxima(terms, stack.factors.data() + first_lane, num_tokens, scale);
 }
 
-// Returns the similarity that Align reports. + 0 turns -0 into +0, as in SumMaxima.
+// Returns a similarity as Align reports it. Adding 0 turns -0 into +0, as in SumMaxima.
 float SimilarityOf(const QueryStack&, size_t, float /*scale*/, float similarity) { return similarity + 0.0f; }
 
 float SimilarityOf(const QueryStack& stack, size_t lane, float scale, int32_t similarity) {
@@ -266,7 +267,8 @@ void CpuExecutor::ScoreCandidates(const Shape& shape, absl::Span<const Query> qu
       const size_t count = BlockRows(shape.feed, shape.in_place, shape.rows_per_block, end_token - token);
       RowBlock block = MakeBlock(shape, token, count, slot);
       token += static_cast<int64_t>(count);
-      // The next block is the next one of this document, or the first one of the next candidate.
+      // The kernel prefetches the next block: the next one of this document or, after its last block, the first one of
+      // the next candidate.
       int64_t next_token = token;
       int64_t next_end = end_token;
       if (token == end_token && position + 1 < end) {
@@ -282,8 +284,8 @@ void CpuExecutor::ScoreCandidates(const Shape& shape, absl::Span<const Query> qu
     for (size_t member = 0; member < stack.query_indices.size(); ++member) {
       const size_t query = stack.query_indices[member];
       const float score = ScoreOf(stack, stack.first_lanes[member], queries[query], scale, maxima, terms);
-      // A score is NaN only when the documents' memory has changed. The call will fail for that, but until then a NaN
-      // would break the order that selection relies on.
+      // A score is NaN only if the documents' file has changed; then CheckSource makes the call fail. Until then a NaN
+      // would break the selection, which needs ordered scores.
       slot.selectors[query].Push(
           {std::isnan(score) ? -std::numeric_limits<float>::infinity() : score, static_cast<uint32_t>(position)});
     }

@@ -1,4 +1,4 @@
-// Scores calls on the CPU: packs queries, spreads candidates over the backend's threads, selects the best.
+// Scores documents on the CPU: packs queries, spreads candidates over the backend's threads, and selects the best.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,10 @@
 
 namespace maxsim::cpu {
 
-// Between calls, an executor keeps host memory for packed queries (16 MiB, or the size of one query if that is more)
-// and about 100 KiB per thread for rows and maxima. While a call runs, selection takes up to 16 * top_k bytes (rounded
-// up to a power of two) per thread and query: with 64 threads, 64 queries and top_k 10,000 over a large collection, 1
-// GiB. After the call, the executor keeps 8 KiB of this per thread and query. If there is too little memory, the call
-// fails with RESOURCE_EXHAUSTED, and the executor stays usable.
+// An executor keeps host memory for packed queries (16 MiB, or the size of one query if that is more), about 100 KiB
+// per thread for rows and maxima, and 8 KiB per thread and query. During a call, selecting the best takes up to 16 *
+// top_k bytes (rounded up to a power of two) per thread and query: 1 GiB with 64 threads, 64 queries and top_k 10,000.
+// If there is too little memory, the call fails with RESOURCE_EXHAUSTED, and the executor stays usable.
 class CpuExecutor final : public Executor {
  public:
   // `isa` and `pool` must outlive the executor.
@@ -44,7 +43,7 @@ class CpuExecutor final : public Executor {
     bool used = false;                    // whether the selectors are reset for this call
   };
 
-  // The documents of one call in terms of the instruction set.
+  // How the kernels read the documents of one call.
   struct Shape {
     const DocumentsView& view;
     const ResidualDecoder* decoder;  // of residual codes; else null
@@ -54,42 +53,42 @@ class CpuExecutor final : public Executor {
     size_t rows_per_block;
     bool in_place;
 
-    // Returns the number of rows of the largest block. Scratch memory must have room for it.
+    // Returns the maximum number of rows in a block. Scratch memory must have room for it.
     size_t max_rows() const { return rows_per_block + (in_place ? feed.row_multiple : 0); }
   };
   Shape ShapeOf(const CpuDocuments& documents) const;
 
-  // Makes a block of `count` rows from row `token` on, in place or copied into the slot's memory.
+  // Returns rows `token` .. `token` + `count` - 1 as a block: in place, or copied into the slot's memory.
   static RowBlock MakeBlock(const Shape& shape, int64_t token, size_t count, Slot& slot);
 
-  // Returns the kernels for documents of `type`, whose similarities are int32_t for I8 and float for others.
+  // Returns the kernels for rows of `type`. Similarity must be int32_t for I8 and float for other types.
   template <typename Similarity>
   const Kernels<Similarity>& KernelsFor(ScalarType type) const;
 
-  // Run TopK and Align after their arguments were checked. They allocate memory, so they may throw std::bad_alloc.
+  // Do the work of TopK and Align after their arguments were checked. May throw std::bad_alloc.
   absl::Status ScoreAndSelect(const CpuDocuments& documents, absl::Span<const Query> queries,
                               absl::Span<std::vector<Scored>> results);
   absl::Status AlignAll(const CpuDocuments& documents, const Query& query, absl::Span<const uint32_t> ordinals,
                         absl::Span<TokenMatch> matches);
 
-  // Calls work(slot, item) for every item below `num_items`. Uses several threads if the total of `multiply_adds` is
-  // large enough to gain from them. Returns RESOURCE_EXHAUSTED if an item throws std::bad_alloc; some items are then
-  // not done.
+  // Calls work(slot, item) for every item below `num_items`. Uses several threads if `multiply_adds`, the total work,
+  // is large enough. Returns RESOURCE_EXHAUSTED if an item throws std::bad_alloc; some items are then not done.
   absl::Status ForEachItem(size_t num_items, double multiply_adds,
                            absl::FunctionRef<void(Slot& slot, size_t item)> work);
 
-  // Packs and scores consecutive stacks whose packed queries fit in the panel buffer together.
+  // Packs and scores stacks whose packed queries fit into the buffer together.
   absl::Status ScoreWave(const Shape& shape, absl::Span<const Query> queries, absl::Span<QueryStack> stacks);
 
-  // Merges the slots' selections into one for each query.
+  // Merges the selections of all slots (threads) into one result per query.
   absl::Status MergeSelections(absl::Span<std::vector<Scored>> results);
 
-  // Scores candidates `begin` .. `end` of a stack and pushes them to the slot's selectors.
+  // Scores candidates `begin` .. `end` - 1 of a stack and pushes the scores to the slot's selectors.
   template <typename Similarity>
   void ScoreCandidates(const Shape& shape, absl::Span<const Query> queries, const QueryStack& stack, size_t begin,
                        size_t end, Slot& slot);
 
-  // Finds the matches of one document; `matches` is [tokens of the stack's query].
+  // Finds the best-matching document token, and its similarity, for each token of the stack's query. Writes to
+  // `matches`: [tokens of the query].
   template <typename Similarity>
   void AlignDocument(const Shape& shape, const QueryStack& stack, uint32_t ordinal, Slot& slot, TokenMatch* matches);
 

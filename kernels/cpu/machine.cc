@@ -20,8 +20,8 @@
 namespace maxsim::cpu {
 namespace {
 
-// Returns a word of a file, counted from 0, as a number; nullopt if there is no such file or the word is not a number
-// ("max").
+// Returns word `word` (from 0) of a file as a number; nullopt if there is no such file or word, or it is not a number,
+// such as "max".
 std::optional<int64_t> ReadNumber(const std::string& path, int word = 0) {
   std::ifstream file(path);
   std::string text;
@@ -33,7 +33,7 @@ std::optional<int64_t> ReadNumber(const std::string& path, int word = 0) {
   return value;
 }
 
-// Returns the number that follows `key` in a file of "key number" lines, or 0 if `key` is not there.
+// Returns the number after `key` in a file of "key number" lines; 0 if there is no such key.
 int64_t ReadEntry(const std::string& path, absl::string_view key) {
   std::ifstream file(path);
   std::string name;
@@ -43,7 +43,7 @@ int64_t ReadEntry(const std::string& path, absl::string_view key) {
   return 0;
 }
 
-// Returns the number of bytes in the line "KEY:   123 kB" of /proc/meminfo.
+// Returns, in bytes, the value of a line such as "MemTotal:   123 kB" of /proc/meminfo. `key` includes the colon.
 size_t ReadMeminfo(absl::string_view key) {
   std::ifstream file("/proc/meminfo");
   std::string name;
@@ -82,11 +82,11 @@ void ReadCpus(std::optional<int64_t> quota, std::optional<int64_t> period, Cgrou
   Lower(&limits->cpus, static_cast<double>(*quota) / static_cast<double>(*period));
 }
 
-// Calls read(folder) for the group `path` below the mount point `mount` and for every group it lies in.
+// Calls read(folder) for the control group `path` below the mount point `mount`, and for every group above it.
 void ForEachGroup(const std::string& mount, std::string path, absl::FunctionRef<void(const std::string&)> read) {
-  // A path with ".." lies outside of the part of the hierarchy that this process sees. A path that does not exist
-  // below the mount belongs to a container whose mount shows the container's own group as its root. Reading the files
-  // of such a path finds nothing, which does no harm.
+  // A path with ".." is outside of what this process sees, so only reads the root. In a container, the path may not
+  // exist below the mount, which shows the container's own group as its root. Then reading its files finds nothing, and
+  // the root is read.
   if (absl::StrContains(path, "..")) path.clear();
   while (true) {
     while (!path.empty() && path.back() == '/') path.pop_back();
@@ -96,8 +96,8 @@ void ForEachGroup(const std::string& mount, std::string path, absl::FunctionRef<
   }
 }
 
-// Returns the name of an Arm core, from the two numbers that /proc/cpuinfo has for it. Knows only Arm's own cores for
-// servers, and returns the numbers of all others.
+// Returns the name of an Arm core from the two numbers in /proc/cpuinfo. Knows only Arm's own server cores; for others,
+// returns a text with the numbers.
 std::string ArmModelName(absl::string_view implementer, absl::string_view part) {
   constexpr std::pair<const char*, const char*> kServerParts[] = {
       {"0xd08", "Cortex-A72"},  {"0xd0c", "Neoverse-N1"}, {"0xd40", "Neoverse-V1"}, {"0xd49", "Neoverse-N2"},
@@ -123,8 +123,8 @@ CgroupLimits ReadCgroupLimits(const std::string& root) {
   const auto read_cpu1 = [&](const std::string& folder) {
     ReadCpus(ReadNumber(folder + "/cpu.cfs_quota_us"), ReadNumber(folder + "/cpu.cfs_period_us"), &limits);
   };
-  // Lines are "number:controllers:path"; version 2 has number 0 and no controllers. If there is no such file, the root
-  // groups are read.
+  // Lines are "number:controllers:path". The line of cgroup version 2 has number 0 and no controllers. Without this
+  // file, reads the root groups.
   std::ifstream file(root + "/proc/self/cgroup");
   std::string memory_path;
   std::string cpu_path;

@@ -15,13 +15,13 @@ bool SameCandidates(const Query& query, const QueryStack& stack) {
          std::equal(query.ordinals, query.ordinals + query.num_candidates, stack.ordinals);
 }
 
-// Rotates and quantises a query's tokens into `columns` [num_tokens, dim], and appends their scales, factors and
+// Rotates and quantises a query's tokens into `columns` [num_tokens, dim], and appends the tokens' scales, factors and
 // corrections to the stack.
 void Quantise(const Query& query, const DocumentsView& documents, StepForm form, std::vector<int8_t>* columns,
               QueryStack* stack) {
   const auto num_tokens = static_cast<size_t>(query.num_tokens);
   const auto dim = static_cast<size_t>(documents.dim);
-  // The rows are copied because they may lie at any even address, which is not enough for floats.
+  // Copies the rows, because they may be unaligned for floats.
   std::vector<float> rows(num_tokens * dim);
   std::memcpy(rows.data(), query.tokens, rows.size() * sizeof(float));
   columns->resize(rows.size());
@@ -86,8 +86,8 @@ void PackStack(absl::Span<const Query> queries, StepForm form, const DocumentsVi
       rows += row_bytes;
     }
   }
-  // Lanes without a token are zeroed. Their maxima are never read, but leftovers there could trap or slow the
-  // arithmetic down.
+  // Zeroes lanes without a token. Their maxima are never read, but random values could make the arithmetic slow or
+  // trap.
   steps.assign(stack->layout.num_steps, 0);
   for (size_t lane = stack->num_tokens; lane < stack->layout.num_lanes(); ++lane) {
     PackQueryToken(stack->layout, lane, steps, panels);

@@ -1,5 +1,4 @@
-// Stacks: queries of one call that have the same candidates and are packed side by side, so that a document is read
-// once for all of them.
+// Stacks: queries with the same candidates, packed side by side so that each document is read once for all of them.
 #pragma once
 
 #include <cstddef>
@@ -23,27 +22,26 @@ struct QueryStack {
 
   size_t num_tokens = 0;  // lanes in use
 
-  // These are filled in only for I8 documents. By lane: the number to add to an integer similarity
-  // (StepForm::kUnsignedI8Quads says why), the query token's scale, and the product of this scale and the token's
-  // weight.
+  // Only for I8 documents, one element per lane (query token): the number to add to an integer similarity (see
+  // StepForm::kUnsignedI8Quads), the token's scale, and this scale times the token's weight.
   std::vector<int32_t> corrections;
   std::vector<float> scales;
   std::vector<float> factors;
 };
 
-// Buffers that PackStack uses and that its caller keeps from call to call.
+// Buffers for PackStack, which its caller keeps between calls to avoid allocations.
 struct PackScratch {
   std::vector<uint32_t> steps;
   std::vector<int8_t> columns;
 };
 
-// Groups queries into stacks, in order of each stack's first query. A stack grows to about `max_lanes` query tokens.
+// Groups queries with the same candidates into stacks of at most `max_lanes` query tokens (or one query). The stacks
+// are in the order of their first queries.
 std::vector<QueryStack> StackQueries(absl::Span<const Query> queries, int64_t num_documents, const Isa& isa,
                                      size_t num_steps, size_t max_lanes);
 
-// Packs the queries of a stack into `panels`, which has stack.layout.size() steps, for kernels that take `form`.
-// Against I8 documents, it first rotates and quantises the queries, and fills in the stack's corrections, scales and
-// factors.
+// Packs the queries of a stack into `panels`, which has stack.layout.size() steps, for kernels that take `form`. For I8
+// documents, rotates and quantises the queries first, and sets the stack's corrections, scales and factors.
 void PackStack(absl::Span<const Query> queries, StepForm form, const DocumentsView& documents, PackScratch* scratch,
                QueryStack* stack, uint32_t* panels);
 

@@ -12,19 +12,19 @@
 namespace maxsim {
 namespace {
 
-// Maximum number of query tokens that are multiplied with an expanded row. The panels of more tokens would not fit the
-// L2 cache.
+// Maximum number of query tokens that are multiplied with the same expanded rows. The packed form of more tokens would
+// not fit the L2 cache.
 constexpr size_t kMaxStackLanes = 1024;
 
-// Integer multiply-adds per work item. They take one core about 100 us.
+// Integer multiply-adds per work item. An item takes one core about 100 us.
 constexpr double kItemWork = 8e6;
 
 bool MayBeSelected(const ScanQuery& query, size_t document) {
   return query.mask == nullptr || (query.mask[document / 64] >> (document % 64) & 1) != 0;
 }
 
-// Returns a document's estimate or upper bound, depending on the query's order. `maxima` are the maxima of the query's
-// tokens.
+// Returns a document's estimate or upper bound, whichever query.order selects by. `maxima` has max_j I_ij for each
+// query token i (kernels/codes/query_codes.h).
 float ScoreOfMaxima(const CodesView& codes, const ScanQuery& query, size_t document, const int64_t* maxima) {
   const QueryCodes& query_codes = *query.codes;
   const bool bounds = query.order == ScanOrder::kUpperBound;
@@ -174,7 +174,7 @@ void CodeScanner::FindMaxima(const CodesView& codes, const Stack& stack, int64_t
   uint32_t* const rows = slot.rows.Reserve(max_rows * num_steps);
   auto* const columns = reinterpret_cast<int8_t*>(
       slot.columns.Reserve(max_rows * static_cast<size_t>(CodeColumns(codes.shape.dim)) / sizeof(uint32_t)));
-  // The kernel's scratch memory. For codes with factors, it also has room for the products of all rows and lanes.
+  // The kernel's scratch memory. For codes with factors, the kernel instead writes the products of all rows and lanes.
   auto* const products = slot.products.ReserveAs<int32_t>(
       std::max(isa_.PartialSize(max_rows), codes.shape.factors ? max_rows * num_lanes : 0));
   auto* const maxima = slot.maxima.ReserveAs<int32_t>(num_lanes);

@@ -19,22 +19,22 @@
 
 namespace maxsim {
 
-// Runs scans one after another, with its own workspace. Not thread-safe. Results have the same bits with every
+// Runs scans one after another, with its own workspace. Not thread-safe. Results have the same bits with any
 // instruction set and number of threads.
 class CodeScanner {
  public:
   // `isa` is one of cpu::AvailableIsas(). `pool` must outlive this object.
   CodeScanner(const cpu::Isa& isa, ThreadPool& pool) : isa_(isa), pool_(pool), slots_(pool.parallelism()) {}
 
-  // Finds the best num_results of each query's documents, in rank order. Scored::score is the estimate or the upper
-  // bound. Scored::position is the index into `ordinals`, or the document's ordinal if there is no list. `codes` must
-  // have passed ValidateCodes. `results` has one element per query and is overwritten. INVALID_ARGUMENT names the
-  // field, the value and the limit; RESOURCE_EXHAUSTED if there is too little memory.
+  // Finds the best num_results documents of each query, in rank order. Scored::score is the estimate or the upper
+  // bound. Scored::position is the index into the query's `ordinals`, or the document's ordinal if that is null.
+  // `codes` must have passed ValidateCodes. `results` has one element per query and is overwritten. INVALID_ARGUMENT
+  // names the field, the value and the limit. Returns RESOURCE_EXHAUSTED if there is too little memory.
   absl::Status Scan(const CodesView& codes, absl::Span<const ScanQuery> queries,
                     absl::Span<std::vector<Scored>> results);
 
  private:
-  // Queries that are multiplied with the same expanded rows, because they scan the same planes of the same candidates.
+  // Queries that scan the same planes of the same candidates, and so are multiplied with the same expanded rows.
   struct Stack {
     int planes = 1;
     const uint32_t* ordinals = nullptr;
@@ -63,7 +63,8 @@ class CodeScanner {
   absl::Status ScanStack(const CodesView& codes, absl::Span<const ScanQuery> queries, const Stack& stack);
   void ScanCandidates(const CodesView& codes, absl::Span<const ScanQuery> queries, const Stack& stack, size_t begin,
                       size_t end, Slot& slot) const;
-  // Finds the largest <Q, L> times factor of a document for each lane of the stack.
+  // For each lane (query token) of the stack, finds the maximum of <Q, L> * factor over the tokens of a document.
+  // Prefetches the codes of `next_document`.
   void FindMaxima(const CodesView& codes, const Stack& stack, int64_t document, int64_t next_document,
                   Slot& slot) const;
   absl::Status ForEachItem(size_t num_items, absl::FunctionRef<void(Slot& slot, size_t item)> work);

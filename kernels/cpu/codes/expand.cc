@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "a word's first byte is its lowest");
 
-// 16 bytes, as bytes and as words: one register where the machine has vectors.
+// 16 bytes, as bytes and as words: one vector register.
 using ByteVector = uint8_t __attribute__((vector_size(16)));
 using WordVector = uint32_t __attribute__((vector_size(16)));
 
@@ -29,8 +29,8 @@ uint32_t LoadWord(const uint8_t* from) {
   return word;
 }
 
-// Receives a row's columns, 16 at a time, and writes them as bytes. `flip` is 0, or 0x80 to add 128 to signed bytes and
-// make them unsigned.
+// Receives a row's columns, 16 at a time, and writes them as bytes. `flip` is 0, or 0x80 to add 128 to each byte
+// (modulo 256).
 struct ByteSink {
   char* to;
   uint8_t flip;
@@ -56,8 +56,8 @@ struct PairSink {
 
 ByteVector Bits(WordVector words) { return reinterpret_cast<ByteVector>(words & 0x01010101u); }
 
-// kHalfLevels4 as a polynomial in the three bits of the magnitude cell: an exclusive or of products of these bits, each
-// with a coefficient. Coefficient b belongs to the product of the bits that are set in b.
+// kHalfLevels4 as a polynomial in the three bits of the magnitude cell: the exclusive or of kLevelTerms[b] over all b
+// whose bits are all set in the magnitude cell.
 constexpr std::array<uint8_t, 8> kLevelTerms = [] {
   std::array<uint8_t, 8> terms{};
   for (size_t cell = 0; cell < terms.size(); ++cell) terms[cell] = static_cast<uint8_t>(kHalfLevels4[cell]);
@@ -69,8 +69,8 @@ constexpr std::array<uint8_t, 8> kLevelTerms = [] {
   return terms;
 }();
 
-// Each of these functions takes the bits of 16 coordinates, one in the lowest bit of each byte, and returns their
-// columns.
+// OnePlane, TwoPlanes and FourPlanes take the bits of 16 coordinates, in the lowest bits of 16 bytes, and return the
+// values of the columns (kernels/cpu/codes/expand.h).
 ByteVector OnePlane(ByteVector sign) { return sign + sign - 1; }
 
 ByteVector TwoPlanes(ByteVector sign, ByteVector high) {
@@ -92,7 +92,7 @@ ByteVector FourPlanes(ByteVector sign, ByteVector high, ByteVector field) {
   return value ^ (sign - 1);
 }
 
-// Pointers to a token's row in each plane, or to words of it. Null for planes that are not read.
+// Pointers to a token's row in each plane, or into these rows. Null for planes that are not read.
 struct Rows {
   const uint8_t* signs = nullptr;
   const uint8_t* highs = nullptr;
@@ -120,7 +120,7 @@ Rows FromWord(const Rows& rows, int32_t word) {
 }
 
 // Expands the columns of a group or of a tail word, 16 at a time. `sign(idx)`, `high(idx)` and `field(idx)` return
-// words whose lowest bits belong to columns 16 idx .. 16 idx + 15.
+// words with the bits of columns 16 idx .. 16 idx + 15 in the lowest bits of their bytes.
 template <int kPlanes, int kCount, class Sink, typename Sign, typename High, typename Field>
 [[gnu::always_inline]] inline void ExpandColumns(Sign sign, High high, Field field, int32_t column, const Sink& sink) {
 #pragma GCC unroll 8
@@ -215,7 +215,7 @@ bool UsesWindows(StepForm form, int planes) {
   return planes == 1 && (form == StepForm::kI8Quads || form == StepForm::kUnsignedI8Quads);
 }
 
-// Writes the columns of `source` to `steps` with the type `Column`, which has two or four bytes.
+// Converts `source` to the type `Column`, which has two or four bytes, and writes it to `steps`. Fills up with zeros.
 template <typename Column, typename Source>
 void WidenColumns(absl::Span<const Source> source, absl::Span<uint32_t> steps) {
   std::fill(steps.begin(), steps.end(), 0);
@@ -233,8 +233,8 @@ void ExpandCodes(StepForm form, int planes, const CodesView& codes, int64_t firs
   const int32_t num_words = CodeWords(codes.shape.dim);
   const auto num_columns = static_cast<size_t>(CodeColumns(codes.shape.dim));
   const bool windows = UsesWindows(form, planes);
-  // Integer columns that fill all steps are expanded straight into `steps`. Otherwise rows are expanded into
-  // `columns` first, and RowsToSteps makes the steps from them.
+  // Integer columns that fill all steps are expanded directly into `steps`. Otherwise rows are first expanded into
+  // `columns`, which RowsToSteps converts.
   const bool direct = form != StepForm::kF32 && num_columns == num_steps * StepColumns(form);
   for (size_t row = 0; row < count; ++row) {
     const int64_t token = first_token + static_cast<int64_t>(row);

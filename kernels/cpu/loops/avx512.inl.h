@@ -1,4 +1,4 @@
-// Code shared by the AVX-512 instruction sets, which have 32 registers of sixteen floats or integers.
+// Code that the AVX-512 instruction sets share. They have 32 registers of sixteen floats or integers.
 #pragma once
 
 #include <immintrin.h>
@@ -33,7 +33,7 @@ struct Avx512 : Avx512Shape {
   static void Store(float* to, Total value) { _mm512_storeu_ps(to, value); }
 };
 
-// The integer operations that all AVX-512 instruction sets share. A derived struct adds MulAdd and a shape.
+// The integer operations that all AVX-512 instruction sets share. A derived struct must add MulAdd and a shape.
 struct Avx512Integers {
   using Element = int32_t;
   using Sum = __m512i;

@@ -1,5 +1,5 @@
-// Tile shapes of the AVX-512 instruction sets and of AMX. They are separate from the code with the instructions, so
-// that tests can run these tiles on a machine without the instructions (tests/unit/kernels/emulated_isa.h).
+// Tile shapes of the AVX-512 instruction sets and of AMX. They are in a file without such instructions, so that tests
+// can emulate these tiles on any machine (tests/unit/kernels/emulated_isa.h).
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,9 @@ struct Avx512Shape {
   static constexpr size_t kLanes = 16;
   static constexpr size_t kPanelVectors = 4;
   static constexpr size_t kBlockSteps = 128;
-  // 16 to 24 of the 32 registers hold sums: enough to hide the latency of a multiplication, while tiles stay short
-  // enough that a document's last tile wastes little.
+  // Height of a tile for a panel of this many vectors. The tile takes at most 24 of the 32 registers for sums: enough
+  // to hide the latency of a multiplication, but few enough rows that a document's last, partly filled tile wastes
+  // little.
   static constexpr int Rows(int vectors) { return vectors == 4 ? 6 : 8; }
   static constexpr size_t kRowMultiple = 24;
   static constexpr Feed kFeed = {.form = StepForm::kF32, .row_multiple = kRowMultiple};

@@ -1,4 +1,4 @@
-// Multiplies integer columns by VNNI, which adds four products of unsigned by signed bytes in each lane, without
+// Multiplies integer columns with VNNI, which adds four products of an unsigned and a signed byte in each lane, without
 // saturation.
 #pragma once
 

@@ -14,9 +14,8 @@ namespace {
 
 #if defined(__x86_64__)
 
-// Returns whether the processor and the operating system support AMX tiles with I8 and BF16. The tiles are larger
-// than all other registers together, so Linux lets a process use them only after it has asked for them. A Linux
-// kernel that does not know this request returns an error, and the function returns false.
+// Returns whether the processor and the operating system support AMX with I8 and BF16. Linux lets a process use AMX
+// only after it has asked for it, so this function asks. Returns false if Linux refuses, or does not know the request.
 bool MayUseAmx() {
   constexpr uint32_t kBf16 = 1u << 22;
   constexpr uint32_t kTile = 1u << 24;
@@ -45,14 +44,15 @@ const std::vector<const Isa*>& AvailableIsas() {
   static const std::vector<const Isa*>* const isas = [] {
     auto* available = new std::vector<const Isa*>;
 #if defined(__x86_64__)
-    // These builtins also ask the operating system whether it saves the wide registers.
+    // These builtins also check that the operating system saves the wide registers.
     __builtin_cpu_init();
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
     const bool bf16 = vnni && __builtin_cpu_supports("avx512bf16");
-    // On Intel, BF16 instructions are slower than VNNI's set with BF16 widened to FP32 (a Xeon: 82 against 116
-    // GFLOP/s), so they come after it. On AMD they come first, because they are meant to do twice the work.
+    // On Intel, BF16 instructions are slower than widening BF16 to FP32 (82 against 116 GFLOP/s on a Xeon), so the set
+    // with BF16 instructions comes after VNNI. On other processors it comes first, because they should do twice the
+    // work.
     const bool bf16_first = !__builtin_cpu_is("intel");
     if (avx512 && MayUseAmx()) available->push_back(&kAmxIsa);
     if (bf16 && bf16_first) available->push_back(&kAvx512Bf16Isa);
@@ -61,7 +61,7 @@ const std::vector<const Isa*>& AvailableIsas() {
     if (avx512) available->push_back(&kAvx512Isa);
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) available->push_back(&kAvx2Isa);
 #elif defined(__aarch64__)
-    // Linux says which instructions the processor has. NEON itself belongs to every 64-bit Arm processor.
+    // Linux reports the optional instructions. Every 64-bit Arm processor has NEON itself.
     if ((getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0) available->push_back(&kNeonI8mmIsa);
     if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) available->push_back(&kNeonDotIsa);
     available->push_back(&kNeonIsa);

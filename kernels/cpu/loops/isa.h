@@ -1,15 +1,15 @@
-// The instruction sets of the CPU backend: what each one offers, and which of them this machine has.
+// The instruction sets of the CPU backend: the kernels of each one, and which of them this machine can run.
 //
-// Every kernel works on "steps". A step is 32 bits of one token: one FP32 column, two of 16 bits or four of 8 bits that
-// one instruction multiplies and adds. Query tokens are packed into panels (kernels/cpu/loops/pack.h) so that one
-// vector holds the same step of as many query tokens as it has lanes; a step of a document token is broadcast to all
-// lanes and multiplied with it. AMX instead multiplies tiles of sixteen steps of sixteen document tokens, and I8MM two
-// steps of two document tokens. The similarity matrix exists only in registers, a tile at a time.
+// Every kernel works on "steps". A step is 32 bits of one token: one FP32 column, two columns of 16 bits or four of 8
+// bits. Query tokens are packed into panels (kernels/cpu/loops/pack.h), in which one vector register has the same step
+// of several query tokens, one per lane. A step of a document token is broadcast to all lanes and multiplied with this
+// vector. AMX instead multiplies tiles of sixteen steps of sixteen document tokens, and I8MM two steps of two document
+// tokens. Similarities are never written to memory as a whole matrix, except for Kernels::similarities.
 //
-// Order of additions of floating-point similarities, for every shape and blocking: columns are added one step after the
-// other inside a block (128 columns, or the 32 of one AMX instruction), starting from zero; the sums of the blocks are
-// added in order. This order is the same for all calls with one instruction set, and differs between instruction sets.
-// Integer similarities are exact, so every instruction set gives the same ones.
+// A floating-point similarity is added up in a fixed order: inside a block of columns (128, or the 32 of one AMX
+// instruction) step by step, starting from zero; then the sums of the blocks in order. So one instruction set always
+// gives the same bits, but different sets give different ones. Integer similarities are exact, and so the same
+// everywhere.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@
 
 namespace maxsim::cpu {
 
-// How a step holds the columns of a token. In a query token's last step, columns beyond `dim` are zero, so the
-// corresponding columns of documents may have any value.
+// How a step stores columns of a token. In a query token's last step, columns beyond `dim` are zero, so documents may
+// have any value in these columns.
 enum class StepForm {
   kF32,              // one FP32 column per step, widened from the stored type (I8: the integers)
   kBf16Pairs,        // two BF16 columns per step, the first in the lower half
@@ -29,26 +29,27 @@ enum class StepForm {
                      // similarity is too large by 128 times the sum of the query token's columns
 };
 
-// Rows of one document: [num_rows, num_steps] steps, packed, at any address. After them, the memory up to the next
-// multiple of Feed::row_multiple rows is readable and repeats the last row; repeating a row does not change a maximum.
-// With Feed::in_place this holds only for a block of fewer than row_multiple rows.
+// Rows (token vectors) of one document: [num_rows, num_steps] steps, not necessarily aligned. The memory after them
+// must repeat the last row up to the next multiple of Feed::row_multiple rows, because kernels read whole tiles
+// (repeating a row does not change a maximum). With Feed::in_place this is needed only for fewer than row_multiple
+// rows.
 struct RowBlock {
   const void* rows = nullptr;
   size_t num_rows = 0;
   size_t num_steps = 0;
 
-  // The memory that the next block will be made from. The kernel prefetches it while it multiplies.
+  // The memory from which the next block will be made. The kernel prefetches it while it multiplies.
   const char* next = nullptr;
   size_t next_bytes = 0;
 };
 
-// Query tokens packed by PackQueryToken for the same step form, in 64-byte aligned memory.
+// Query tokens packed by PackQueryToken in the kernel's step form, in 64-byte aligned memory.
 struct QueryPanels {
   const uint32_t* panels = nullptr;
   size_t num_vectors = 0;  // vectors of Isa::lanes query tokens
 };
 
-// The form in which a kernel takes rows and panels.
+// The form in which a kernel expects rows and panels.
 struct Feed {
   StepForm form = StepForm::kF32;
   size_t row_multiple = 1;   // every tile height divides it
@@ -56,22 +57,22 @@ struct Feed {
   bool in_place = false;     // rows that are stored as steps are not copied, because a copy gains nothing
 };
 
-// The two loops over one step form. Similarity is float, or int32_t for integer columns.
+// The kernels of an instruction set for one step form. Similarity is float, or int32_t for integer columns.
 template <typename Similarity>
 struct Kernels {
   Feed feed;
 
-  // Raises each maxima[lane] to the largest similarity of any row with that lane's query token. `maxima` has
-  // num_vectors * lanes elements; `partial` is scratch of Isa::PartialSize elements.
+  // Sets each maxima[lane] to the maximum of its present value and the similarities of all rows with the query token in
+  // that lane. `maxima` has num_vectors * lanes elements; `partial` is scratch of Isa::PartialSize elements.
   void (*update_maxima)(const RowBlock& block, const QueryPanels& queries, Similarity* partial,
                         Similarity* maxima) = nullptr;
 
-  // Writes similarities[row, lane], the numbers that update_maxima takes the maximum of. `similarities` is [num_rows
-  // rounded up to row_multiple, num_vectors * lanes].
+  // Writes the similarity of every row and lane to `similarities`: [num_rows rounded up to row_multiple, num_vectors *
+  // lanes].
   void (*similarities)(const RowBlock& block, const QueryPanels& queries, Similarity* similarities) = nullptr;
 
-  // A thread calls `enter` before its first call of update_maxima or similarities, and `leave` after its last one. They
-  // are null if the instruction set needs no preparation.
+  // If not null, a thread must call `enter` before its first call of update_maxima or similarities, and `leave` after
+  // its last one.
   void (*enter)() = nullptr;
   void (*leave)() = nullptr;
 };
@@ -84,7 +85,7 @@ struct Isa {
   Kernels<float> bf16;  // its functions are null if BF16 is widened to FP32 for this instruction set
   Kernels<int32_t> i8;
 
-  // Returns the elements of scratch that update_maxima needs for blocks of up to `max_rows` rows (a multiple of
+  // Returns the number of elements of the scratch `partial` for blocks of up to `max_rows` rows (a multiple of
   // row_multiple).
   size_t PartialSize(size_t max_rows) const { return max_rows * panel_vectors * lanes; }
 };

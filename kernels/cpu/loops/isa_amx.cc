@@ -1,5 +1,5 @@
-// AMX multiplies BF16 and I8 documents in tiles of sixteen by sixteen tokens. If the width of rows is a multiple of a
-// tile's width, it reads documents where they are stored. FP32 and FP16 documents take the FP32 path of AVX-512.
+// AMX multiplies BF16 and I8 documents in tiles of sixteen by sixteen tokens. It reads rows where they are stored if
+// their width is a multiple of a tile's width. FP32 and FP16 documents use the FP32 kernels of AVX-512.
 #include "kernels/cpu/loops/avx512.inl.h"
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/cpu/loops/kernel.inl.h"
@@ -20,7 +20,7 @@ static_assert(sizeof(TileConfig) == 64);
 
 constexpr TileConfig kTileConfig;
 
-// The instructions are written as assembler, since GCC 12's intrinsics do not say that a load reads memory.
+// Uses inline assembly, because GCC 12's intrinsics do not tell the compiler that a tile load reads memory.
 struct Amx {
   static void Configure() { asm volatile("ldtilecfg %0" : : "m"(kTileConfig)); }
   static void Release() { asm volatile("tilerelease"); }
@@ -46,9 +46,9 @@ struct AmxI8 : Amx, AmxI8Shape {
   }
 };
 
-// The instruction adds the products of a tile's even columns one after the other, and separately those of its odd
-// columns. Then it adds the two sums, and adds the result to the accumulator. Every addition rounds to nearest even;
-// inputs and results below 2^-126 count as zero.
+// The instruction adds up the products of a tile's even columns, and separately those of its odd columns. Then it adds
+// the two sums, and adds the result to the accumulator. Every addition rounds to nearest even; inputs and results below
+// 2^-126 count as zero.
 struct AmxBf16 : Amx, AmxBf16Shape {
   using Vector = Avx512;
   template <int kSums, int kRows, int kQueries>

@@ -18,8 +18,8 @@ struct Avx2 {
   static constexpr size_t kLanes = 8;
   static constexpr size_t kPanelVectors = 4;
   static constexpr size_t kBlockSteps = 128;
-  // Twelve sums leave four of the 16 registers for the operands. At least eight sums are needed, since a processor
-  // begins two FMAs per cycle and each takes four cycles.
+  // Height of a tile for a panel of this many vectors, so that up to 12 of the 16 registers hold sums and the others
+  // operands. At least eight sums are needed: a processor begins two FMAs per cycle, and each takes four cycles.
   static constexpr int Rows(int vectors) { return vectors == 4 ? 3 : vectors == 3 ? 4 : 6; }
 
   static Step Broadcast(const char* step) {
@@ -37,9 +37,8 @@ struct Avx2 {
   static void Store(float* to, Total value) { _mm256_storeu_ps(to, value); }
 };
 
-// Integer columns are widened to 16 bits, and VPMADDWD adds two of their products exactly. VPMADDUBSW would take bytes,
-// but its 16-bit sums need a second multiplication to widen them and a third instruction to move the signs, so it would
-// save no instruction.
+// Integer columns are widened to 16 bits, and VPMADDWD adds two of their products exactly. VPMADDUBSW multiplies bytes,
+// but would need two more instructions to fix signs and widen sums, so it would not be faster.
 struct Avx2I16 {
   using Element = int32_t;
   using Sum = __m256i;

@@ -1,4 +1,4 @@
-// AVX-512 for all its processors: F and BW, which even the first servers with AVX-512 have.
+// Uses only AVX-512 F and BW, which every server processor with AVX-512 has.
 #include "kernels/cpu/loops/avx512.inl.h"
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/cpu/loops/kernel.inl.h"

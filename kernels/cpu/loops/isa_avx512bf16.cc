@@ -1,5 +1,5 @@
-// AVX-512 with VNNI and BF16 instructions. BF16 documents are multiplied without conversion, two columns per step. FP16
-// and FP32 documents take the FP32 path of AVX-512.
+// AVX-512 with VNNI and BF16 instructions. Multiplies BF16 documents without conversion, two columns per step. FP16 and
+// FP32 documents use the FP32 kernels of AVX-512.
 #include "kernels/cpu/loops/avx512.inl.h"
 #include "kernels/cpu/loops/avx512vnni.inl.h"
 #include "kernels/cpu/loops/isa.h"
@@ -19,7 +19,7 @@ struct Avx512Bf16 : Avx512 {
     return _mm512_set1_epi32(value);
   }
   static Step LoadStep(const uint32_t* steps) { return _mm512_load_si512(steps); }
-  // Products are exact and sums round to nearest even; inputs and results below 2^-126 count as zero.
+  // Products are exact, and sums round to nearest even. Inputs and results below 2^-126 count as zero.
   static Sum MulAdd(Step a, Step b, Sum sum) {
     return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
   }

@@ -6,9 +6,9 @@
 namespace maxsim::cpu {
 namespace {
 
-// The product of two columns fits into 16 bits. SMULL computes the products of two query tokens, and SADALP adds them
-// in pairs to the sums. A processor can do both at the same time in different units. Multiply-adds of 16-bit columns
-// (SMLAL) would all need the unit that multiplies.
+// The product of two columns fits 16 bits. SMULL computes the products of two query tokens, and SADALP adds them in
+// pairs to the sums. A processor can do both at once, in different units; multiply-adds (SMLAL) would all need the same
+// unit.
 struct NeonI8 : NeonIntegers {
   // Two partial sums for each query token: lanes 0 and 1 in `lower`, lanes 2 and 3 in `upper`.
   struct Sum {

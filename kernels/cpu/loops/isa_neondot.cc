@@ -1,4 +1,4 @@
-// NEON with dot products (FEAT_DotProd), which nearly all processors since Armv8.2 have.
+// NEON with dot products (FEAT_DotProd), which nearly all processors from Armv8.2 on have.
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/cpu/loops/kernel.inl.h"
 #include "kernels/cpu/loops/neon.inl.h"

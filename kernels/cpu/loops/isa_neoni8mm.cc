@@ -1,5 +1,6 @@
 // NEON with multiplication of integer matrices (FEAT_I8MM), as in Neoverse V1, N2 and V2. One instruction (SMMLA)
-// multiplies eight columns of two document tokens with those of two query tokens: 32 products, where SDOT has 16.
+// multiplies eight columns of two document tokens with those of two query tokens: 32 products instead of the 16 of
+// SDOT.
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/cpu/loops/kernel.inl.h"
 #include "kernels/cpu/loops/neon.inl.h"
@@ -25,8 +26,8 @@ struct NeonI8mm : NeonIntegers {
                                                   Sum (&sums)[kRows][kVectors]) {
     constexpr int kPairs = kRows / 2;
     static_assert(kRows % 2 == 0, "rows are multiplied in pairs");
-    // Each vector holds the sums of two rows with two query tokens: first both of one row, then both of the other. [0]
-    // is for the query tokens in lanes 0 and 1, [1] for those in lanes 2 and 3.
+    // Each vector has the sums of a pair of rows with two query tokens: two sums of the first row, then two of the
+    // second. The last index is 0 for the query tokens in lanes 0 and 1, and 1 for those in lanes 2 and 3.
     int32x4_t squares[kPairs][kVectors][2];
 #pragma GCC unroll 16
     for (int pair = 0; pair < kPairs; ++pair) {

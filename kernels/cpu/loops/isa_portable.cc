@@ -1,4 +1,4 @@
-// The portable instruction set: the compiler's own vector types of four floats, which become SSE2 on x86-64 and NEON on
+// The portable instruction set uses the compiler's vector types of four floats, which become SSE2 on x86-64 and NEON on
 // AArch64.
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/cpu/loops/kernel.inl.h"
@@ -40,8 +40,8 @@ struct Portable {
   static void Store(float* to, Total value) { __builtin_memcpy(to, &value, sizeof(value)); }
 };
 
-// Integer columns are multiplied as floats, since every machine can do that. The sum of a column block is at most 512 x
-// 127^2, below 2^24, so that no addition rounds.
+// Multiplies integer columns as floats, which every machine supports. The sum of a column block is at most 512 x 127^2,
+// below 2^24, so no addition rounds.
 struct PortableIntegers : Portable {
   typedef int32_t Total __attribute__((vector_size(16)));
   using Element = int32_t;

@@ -13,10 +13,10 @@
 //   LoadStep(const uint32_t*) one step of kLanes query tokens
 //   MulAdd(Step, Step, Sum)   the sum plus the products of a query's and a document's step
 //   Zero(), Finish(Sum), Add(Total, Total), Max(Total, Total), Load(const Element*), Store(Element*, Total)
-// If one instruction multiplies several steps of a token, `V` has a function MultiplyTile<vectors, rows>, which
-// replaces the function MultiplyTile below. `V` then needs no Broadcast, LoadStep, MulAdd and Zero. `V` must be a type
-// of an unnamed namespace, so that code compiled with one file's flags can never be linked into another's; for the same
-// reason these files use no function or template of another header.
+// If one instruction multiplies several steps of a token, `V` has its own MultiplyTile<vectors, rows>, which replaces
+// the one below, and needs no Broadcast, LoadStep, MulAdd and Zero. `V` must be in an unnamed namespace, and these
+// files must not use functions or templates of other headers: the linker keeps one copy of such a function, and could
+// pick the copy that was compiled with instructions that this machine does not have.
 #pragma once
 
 #include <cstddef>
@@ -28,13 +28,12 @@ namespace maxsim::cpu {
 
 inline constexpr size_t kStepBytes = 4;
 
-// Prefetches the memory that the next row block comes from into the second-level cache, a few cache lines at a time
-// between the steps of this row block. Without prefetching, a core alternates between waiting for memory and
-// multiplying, and loses a third of its time (1000 documents of 512 tokens in FP32).
+// Prefetches the memory of the next row block into the second-level cache, a few cache lines at a time while the
+// current block is multiplied. Without it, a core spends a third of its time waiting for memory (1000 documents of 512
+// tokens in FP32).
 template <class V>
 struct Prefetcher {
-  // Steps between two calls of Fetch. Prefetches are spread evenly, because a burst of them would fill the line buffers
-  // and make loads wait.
+  // Steps between two calls of Fetch. Prefetches are spread evenly, because a burst of them would make loads wait.
   static constexpr size_t kFetchSteps = 16;
   static constexpr size_t kLineBytes = 64;
 
@@ -57,7 +56,7 @@ struct Prefetcher {
   size_t fetch_bytes;
 };
 
-// Multiplies one register tile: kRows document tokens by kVectors vectors of query tokens. Sums start at zero.
+// Multiplies one tile, whose sums are in registers: kRows document tokens by kVectors vectors of query tokens.
 template <class V, int kVectors, int kRows>
 [[gnu::always_inline]] inline void MultiplyTile(const char* rows, size_t row_bytes, const uint32_t* panel,
                                                 size_t num_steps, Prefetcher<V>& prefetcher,
@@ -73,8 +72,7 @@ template <class V, int kVectors, int kRows>
     prefetcher.Fetch();
     for (; step < stop; ++step) {
       if constexpr (kVectors > kRows) {
-        // If the tile has fewer rows than vectors, the rows' steps stay in registers, and each query step is loaded
-        // once.
+        // With fewer rows than vectors, keeps the rows' steps in registers and loads each query step once.
         typename V::Step row_steps[kRows];
 #pragma GCC unroll 16
         for (int row = 0; row < kRows; ++row) row_steps[row] = V::Broadcast(rows + row * row_bytes + step * kStepBytes);
@@ -109,10 +107,9 @@ concept HasOwnTile = requires {
   &V::template MultiplyTile<1, V::Rows(1)>;
 };
 
-// Multiplies all rows of a row block with one panel. The sums of all column blocks but the last are kept in `partial`,
-// `stride` elements from row to row. With kKeep, similarities are written to `partial`; otherwise they update `maxima`.
-// `fetches` is set for one panel of each row block: while multiplying this panel, the function prefetches the next row
-// block's memory.
+// Multiplies all rows of a row block with one panel. Keeps sums between column blocks in `partial`, with `stride`
+// elements from row to row. With kKeep, writes the similarities to `partial`; otherwise updates `maxima`. With
+// `fetches`, also prefetches the next row block; set it for one panel per row block.
 template <class V, int kVectors, bool kKeep>
 void RunPanel(const RowBlock& block, bool fetches, const uint32_t* panel, typename V::Element* partial, size_t stride,
               typename V::Element* maxima) {

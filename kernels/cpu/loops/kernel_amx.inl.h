@@ -1,6 +1,6 @@
-// The loops of the CPU backend over the tiles of AMX. One instruction multiplies sixteen steps of sixteen document
-// tokens by those of sixteen query tokens, and four tiles hold the sums of two by two such products. Sixteen steps of
-// a vector of query tokens lie in a panel (kernels/cpu/loops/pack.h) just as a tile needs them.
+// The loops of the CPU backend for AMX. One instruction multiplies sixteen steps of sixteen document tokens by those of
+// sixteen query tokens. Four tiles hold the sums of two groups of document tokens with two vectors of query tokens. A
+// panel (kernels/cpu/loops/pack.h) has the steps of query tokens in the layout of a tile.
 //
 // `T` describes the tiles:
 //   Vector                    a `V` of kernels/cpu/loops/kernel.inl.h: Element, Total, Max, Load, Store, sixteen lanes
@@ -8,8 +8,7 @@
 //   Configure(), Release()    set up and give back all eight tiles, of 16 rows of 64 bytes
 //   Zero<tile>(), Load<tile>(const void*, stride), Store<tile>(void*, stride), strides in bytes
 //   Multiply<sums, rows, queries>()
-// It must be a type of an unnamed namespace, so that code compiled with one file's flags can never be linked into
-// another's.
+// `T` must be in an unnamed namespace, for the reason given in kernels/cpu/loops/kernel.inl.h.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +23,9 @@ inline constexpr size_t kTileRows = 16;
 inline constexpr size_t kTileSteps = 16;
 inline constexpr size_t kTileLanes = 16;
 
-// Multiplies kGroups groups of sixteen rows, which begin at rows[group], with kVectors vectors. The similarities of a
-// group are written to sums[group], `sums_bytes` from row to row. Tile 2 * r + v holds the sums of row group r and
-// vector v, tile 4 + r the rows of group r, and tile 6 + v the queries of vector v.
+// Multiplies kGroups groups of sixteen rows, which begin at rows[group], with kVectors vectors of query tokens. Writes
+// the similarities of a group to sums[group], with `sums_bytes` from row to row. Tile 2 * r + v has the sums of group r
+// and vector v, tile 4 + r the rows of group r, and tile 6 + v the query tokens of vector v.
 template <class T, int kGroups, int kVectors>
 [[gnu::always_inline]] inline void MultiplyGroups(const char* const (&rows)[2], size_t row_bytes, const uint32_t* panel,
                                                   size_t panel_bytes, size_t num_steps,
@@ -57,8 +56,8 @@ template <class T, int kGroups, int kVectors>
   if constexpr (kGroups > 1 && kVectors > 1) T::template Store<3>(sums[1] + kTileLanes, sums_bytes);
 }
 
-// Multiplies all rows of a block with kVectors vectors of one panel, whose steps are `panel_bytes` apart. With kKeep
-// the similarities are written to `similarities`, `stride` elements from row to row; otherwise they raise `maxima`.
+// Multiplies all rows of a block with kVectors vectors of one panel, whose steps are `panel_bytes` apart. With kKeep,
+// writes the similarities to `similarities`, with `stride` elements from row to row; otherwise updates `maxima`.
 template <class T, int kVectors, bool kKeep>
 void RunVectors(const RowBlock& block, bool fetches, const uint32_t* panel, size_t panel_bytes,
                 typename T::Vector::Element* similarities, size_t stride, typename T::Vector::Element* maxima) {
@@ -67,9 +66,8 @@ void RunVectors(const RowBlock& block, bool fetches, const uint32_t* panel, size
   alignas(64) Element products[2][kTileRows * kVectors * kTileLanes];
   const char* const rows = static_cast<const char*>(block.rows);
   const size_t row_bytes = block.num_steps * kStepBytes;
-  // The last group ends with the last row and repeats some rows of the group before it, so that rows can stay where
-  // they are stored; a similarity that is computed twice has the same value twice. A block of fewer rows than a group
-  // is filled up to one group (RowBlock).
+  // The last group ends with the block's last row and overlaps the group before it, so that rows need not be copied;
+  // computing a similarity twice gives the same value. A block with fewer rows than a group is padded (RowBlock).
   const size_t last_group = block.num_rows < kTileRows ? 0 : block.num_rows - kTileRows;
   const size_t num_groups = (block.num_rows + kTileRows - 1) / kTileRows;
   const size_t ahead_bytes = (block.next_bytes + num_groups - 1) / num_groups;

@@ -1,11 +1,12 @@
-// Lets a thread prepare for running kernels and clean up afterwards.
+// Calls Kernels::enter and Kernels::leave around the use of kernels.
 #pragma once
 
 #include "kernels/cpu/loops/isa.h"
 
 namespace maxsim::cpu {
 
-// Calls the kernels' `enter` when constructed and their `leave` when destroyed, on the thread that uses them.
+// Calls `enter` in the constructor and `leave` in the destructor. Construct and destroy it on the thread that uses the
+// kernels.
 template <typename Similarity>
 class KernelUse {
  public:

@@ -1,4 +1,4 @@
-// Code shared by the instruction sets of 64-bit Arm, which have 32 registers of four floats or integers.
+// Code that the instruction sets of 64-bit Arm share. They have 32 registers of four floats or integers.
 #pragma once
 
 #include <arm_neon.h>
@@ -23,9 +23,9 @@ struct Neon {
   static constexpr size_t kLanes = 4;
   static constexpr size_t kPanelVectors = 4;
   static constexpr size_t kBlockSteps = 128;
-  // 16 or 18 of the 32 registers hold sums (8 if there is only one vector). The widest processors begin four
-  // multiply-adds per cycle, and each takes four cycles, so 16 sums keep them busy. With 24, GCC 12 keeps some of them
-  // in memory.
+  // Height of a tile for a panel of this many vectors, so that 16 or 18 of the 32 registers hold sums (8 with one
+  // vector). The widest processors begin four multiply-adds per cycle, and each takes four cycles, so 16 sums keep them
+  // busy. With 24 sums, GCC 12 would keep some in memory.
   static constexpr int Rows(int vectors) { return vectors == 4 ? 4 : vectors == 3 ? 6 : 8; }
 
   static Step Broadcast(const char* step) {
@@ -43,7 +43,7 @@ struct Neon {
   static void Store(float* to, Total value) { vst1q_f32(to, value); }
 };
 
-// The integer operations that these instruction sets share. A step holds four I8 columns. A derived struct adds Sum,
+// The integer operations that these instruction sets share. A step has four I8 columns. A derived struct must add Sum,
 // Zero, MulAdd and Finish.
 struct NeonIntegers {
   using Element = int32_t;

@@ -14,8 +14,8 @@ size_t PanelLanes(const PanelLayout& layout, size_t first_lane) {
   return std::min(layout.panel_vectors * layout.lanes, layout.num_lanes() - first_lane);
 }
 
-// Widens `count` I8 columns to T, and writes them as steps. It copies them as bytes, because they are later read as
-// steps. Compilers turn the loop into vector code.
+// Converts `count` I8 columns to T, and writes them to `steps`, by memcpy because `steps` has another type. Compilers
+// vectorise the loop.
 template <typename T>
 void WidenI8(const void* columns, size_t count, uint32_t* steps) {
   const auto* const __restrict source = static_cast<const int8_t*>(columns);
@@ -72,8 +72,7 @@ void RowsToSteps(StepForm form, ScalarType type, const void* rows, size_t count,
   if (dim == num_steps * StepColumns(form)) return ConvertColumns(form, type, rows, count * dim, steps);
   for (size_t row = 0; row < count; ++row) {
     uint32_t* const target = steps + row * num_steps;
-    // The step of the row's last column may have columns beyond the row's end. It is zeroed before the elements are
-    // written.
+    // The row may end within a step. Zeroes this step first, so that its columns beyond the row's end are zero.
     const size_t num_full = dim / StepColumns(form);
     std::fill(target + num_full, target + num_steps, 0);
     ConvertColumns(form, type, static_cast<const char*>(rows) + row * dim * SizeOf(type), dim, target);

@@ -1,8 +1,8 @@
-// Packing of query tokens into panels, the layout that the kernels of kernels/cpu/loops/isa.h read.
+// Packs query tokens into panels, the layout that the kernels of kernels/cpu/loops/isa.h read.
 //
-// Lanes (query tokens, padded with zero to whole vectors) are split into panels of up to `panel_vectors` vectors. A
-// panel is [num_steps, its lanes] steps, row-major; panels follow one another. Only the last panel may be narrower, so
-// the place of a panel depends only on the number of lanes before it.
+// Each query token takes one lane of a vector register; unused lanes are zero. A panel has up to `panel_vectors`
+// vectors and is an array of steps, [num_steps, lanes of the panel]. Panels follow one another, and only the last one
+// may have fewer vectors.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ constexpr size_t NumSteps(const Feed& feed, size_t dim) {
   return (dim + num_columns - 1) / num_columns * feed.step_multiple;
 }
 
-// Returns the form of the queries that documents of `form` are multiplied with.
+// Returns the form of query tokens that are multiplied with document rows of `form`.
 constexpr StepForm QueryForm(StepForm form) { return form == StepForm::kUnsignedI8Quads ? StepForm::kI8Quads : form; }
 
 struct PanelLayout {
@@ -48,15 +48,15 @@ struct PanelLayout {
   size_t size() const { return num_lanes() * num_steps; }  // in steps
 };
 
-// Returns the index of step `step` of the query token in lane `lane`. The index counts steps from the beginning of the
-// first panel.
+// Returns the index, in an array of all panels, of step `step` of the query token in lane `lane` (counted over all
+// panels).
 size_t PanelIndex(const PanelLayout& layout, size_t lane, size_t step);
 
-// Writes the steps of one query token, in order, into its lane. `panels` is the beginning of the first panel.
+// Writes the steps of one query token into lane `lane`. `panels` is the array of all panels.
 void PackQueryToken(const PanelLayout& layout, size_t lane, absl::Span<const uint32_t> steps, uint32_t* panels);
 
-// Turns `count` stored rows of `dim` elements into steps: [count, num_steps]. The steps' columns beyond a row's last
-// one are zero. kBf16Pairs takes BF16, kF32 any type, the others I8.
+// Converts `count` stored rows of `dim` elements to steps: [count, num_steps]. Columns beyond `dim` become zero. `type`
+// must be BF16 for kBf16Pairs, and I8 for the integer forms; kF32 takes any type.
 void RowsToSteps(StepForm form, ScalarType type, const void* rows, size_t count, size_t dim, size_t num_steps,
                  uint32_t* steps);
 

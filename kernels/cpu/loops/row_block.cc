@@ -6,8 +6,8 @@
 namespace maxsim::cpu {
 namespace {
 
-// The rows of a block and the 16 KiB panel of a 32-token query fill the first-level cache. On Zen 3, 8 to 24 KiB are
-// equally fast and 32 KiB a few percent slower.
+// The size of a block of rows. Together with the 16 KiB panel of a 32-token query, it fits the first-level cache. On
+// Zen 3, 8 to 24 KiB are equally fast, and 32 KiB is a few percent slower.
 constexpr size_t kBlockBytes = 12 * 1024;
 
 }  // namespace

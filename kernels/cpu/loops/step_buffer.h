@@ -8,10 +8,11 @@
 
 namespace maxsim::cpu {
 
-// A buffer aligned to 64 bytes. It grows when needed and never shrinks. Growing loses its contents.
+// A buffer of steps (32-bit words), aligned to 64 bytes. It grows when needed and never shrinks. Growing loses its
+// contents.
 class StepBuffer {
  public:
-  // Returns room for `num_steps` steps, valid until the next call. Throws std::bad_alloc when there is no memory.
+  // Returns memory for `num_steps` steps, valid until a call needs more. Throws std::bad_alloc if there is no memory.
   uint32_t* Reserve(size_t num_steps);
   // Reserves elements of another type of 32 bits.
   template <typename T>

@@ -11,8 +11,8 @@ float SumMaxima(const float* maxima, const float* weights, size_t num_tokens, fl
     const size_t count = std::min(kBlock, num_tokens - first);
     float terms[kBlock] = {};
     for (size_t idx = 0; idx < count; ++idx) {
-      // + 0 turns -0 into +0. Which of the two a maximum keeps depends on the instruction set and on the order of its
-      // operands.
+      // Adding 0 turns -0 into +0. Otherwise the result would depend on the instruction set, because max(-0, +0) may
+      // return either.
       terms[idx] = maxima[first + idx] + 0.0f;
       if (weights != nullptr) terms[idx] *= weights[first + idx];
     }

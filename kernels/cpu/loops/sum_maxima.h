@@ -1,13 +1,13 @@
-// The last step of a score: the sum over a query's tokens, in the order that the contract fixes.
+// The last step of a score: the sum over a query's tokens, in the order that kernels/maxsim.h fixes.
 #pragma once
 
 #include <cstddef>
 
 namespace maxsim::cpu {
 
-// Returns the score of a query from its tokens' maxima (maxima[i] = max_j <q_i, d_j>). Every 32 weighted maxima are
-// added by a fixed butterfly, in which absent tokens count as zero, and their sum is multiplied by `scale`; these sums
-// are added in order. `weights` may be null, which makes every weight 1.
+// Returns a document's score from the maxima of the query's tokens: maxima[i] = max_j <q_i, d_j>. Adds every 32
+// weighted maxima in a fixed tree, in which missing tokens count as zero, and multiplies the sum by `scale`; then adds
+// these sums in order. If `weights` is null, every weight is 1.
 float SumMaxima(const float* maxima, const float* weights, size_t num_tokens, float scale = 1);
 
 }  // namespace maxsim::cpu
