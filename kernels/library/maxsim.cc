@@ -1,4 +1,4 @@
-// The functions of maxsim.h: they read the caller's structures, choose the backend, and keep the text of errors.
+// Implements the functions of maxsim.h: reads the caller's structures, chooses the backend, and keeps error texts.
 #include <exception>
 #include <new>
 #include <string>
@@ -26,7 +26,7 @@ std::string& LastError() {
   return text;
 }
 
-// Checks the workspace that a pass needs to run. maxsim_workspace_bytes needs only the shapes, and does not call this.
+// Checks that the call's workspace is large enough for a pass.
 Status CheckWorkspace(const Problem& problem, int32_t pass) {
   size_t wanted = 0;
   if (problem.call.device == MAXSIM_CUDA) {

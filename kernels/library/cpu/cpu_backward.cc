@@ -57,7 +57,7 @@ class BackwardPass {
   // Returns the argmax of a pair: max_tokens entries, one per query token.
   const int32_t* Argmax(int64_t pair) const { return gradients_.argmax + pair * problem_.queries.max_tokens; }
 
-  // Rejects entries that the forward pass cannot have written, because rows are read where the entries point.
+  // Returns an error if an entry of the argmax points outside of its document: rows are read where the entries point.
   Status CheckArgmax() const {
     for (int64_t pair = 0; pair < problem_.num_pairs; ++pair) {
       const int64_t length = documents_.Length(DocumentOf(problem_, pair));
@@ -74,7 +74,7 @@ class BackwardPass {
     return {};
   }
 
-  // Calls visit(match) for every match of a pair, in order of the query's tokens.
+  // Calls visit(match) for every match of a pair, in the order of the query's tokens.
   template <typename Visit>
   void ForEachMatch(int64_t pair, Visit visit) const {
     const int64_t query = pair / problem_.list_length;
@@ -109,7 +109,7 @@ class BackwardPass {
     for (size_t column = 0; column < row.size(); ++column) to[column] += factor * from[column];
   }
 
-  // Calls work(slot, idx) for every idx below `count` on several threads. Each work item has consecutive indices.
+  // Calls work(slot, idx) for every idx below `count`, on several threads. A thread gets ranges of consecutive indices.
   Status ForEachRow(int64_t count, double work_per_row, absl::FunctionRef<void(Slot& slot, int64_t idx)> work) {
     const auto wanted = static_cast<int64_t>(kBackwardItemWork / std::max(work_per_row, 1.0));
     const int64_t item_rows = std::max<int64_t>(wanted, 1);
@@ -127,7 +127,7 @@ class BackwardPass {
     });
   }
 
-  // Each query row's gradient is computed by one thread, which gathers the document rows that the token matched.
+  // One thread computes each query row's gradient, from the document rows that the token matched.
   Status QueryGradients() {
     // Rows that belong to no query (-1) get a gradient of zero.
     std::vector<int64_t> query_of_row(static_cast<size_t>(problem_.queries.num_rows), -1);
@@ -170,8 +170,8 @@ class BackwardPass {
     return weight_sum;
   }
 
-  // Each document row's gradient is computed by one thread. Matches are first grouped by document row, in the order of
-  // pairs and query tokens, so that each row adds up its own matches in a fixed order.
+  // One thread computes each document row's gradient. Matches are first grouped by document row, in the order of pairs
+  // and query tokens, so that a row's matches are added in a fixed order.
   Status DocumentGradients() {
     const auto num_rows = static_cast<size_t>(problem_.documents.num_rows);
     std::vector<int64_t> first_match(num_rows + 1, 0);  // row r has matches first_match[r] .. first_match[r + 1] - 1

@@ -6,9 +6,9 @@
 
 namespace maxsim::library {
 
-// Does what maxsim_backward says. The caller has checked indices (CheckHostIndices) and read the gradients
-// (ReadGradients). Returns an error if an entry of the argmax points outside of its document. If `decoder` is not null,
-// it decodes the rows of documents, and gradients.document_gradients must be null.
+// Implements maxsim_backward. The caller must have called CheckHostIndices and ReadGradients. Returns an error if an
+// entry of the argmax points outside of its document. If `decoder` is not null, it decodes the documents' rows, and
+// gradients.document_gradients must be null.
 Status CpuBackward(const Problem& problem, const maxsim_gradients& gradients, const RowDecoder* decoder = nullptr);
 
 }  // namespace maxsim::library

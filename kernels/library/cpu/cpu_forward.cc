@@ -18,13 +18,13 @@
 namespace maxsim::library {
 namespace {
 
-// Maximum number of query tokens that are packed together, as in kernels/cpu. Larger panels would not fit the L2 cache.
+// Maximum number of query tokens that are packed together, as in kernels/cpu. More tokens would not fit the L2 cache.
 constexpr int64_t kMaxLanes = 1024;
 
-// Multiply-adds per work item. They take one core about 100 us, much longer than claiming an item.
+// Multiply-adds per work item. An item takes one core about 100 us, much longer than claiming it.
 constexpr double kForwardItemWork = 4e6;
 
-// A call with fewer multiply-adds runs on one thread: it ends before another thread would have woken up.
+// A call with fewer multiply-adds runs on one thread, because it ends before another thread would wake up.
 constexpr double kMinParallelForwardWork = 1e6;
 
 // Returns a value that is below every similarity.
@@ -33,8 +33,8 @@ constexpr Similarity kBelowAll = std::numeric_limits<Similarity>::lowest();
 template <>
 constexpr float kBelowAll<float> = -std::numeric_limits<float>::infinity();
 
-// Updates best[lane] and best_index[lane] for each lane whose similarity with row `index` is higher. The comparison is
-// strict, so that the first of equal rows stays.
+// Sets best[lane] and best_index[lane] for each lane (query token) whose similarity with row `index` is higher than
+// best[lane]. The first of equal rows stays.
 template <typename Similarity>
 void RaiseBest(const Similarity* __restrict similarities, size_t num_lanes, int32_t index, Similarity* __restrict best,
                int32_t* __restrict best_index) {
@@ -95,7 +95,8 @@ class ForwardPass {
     std::vector<char> gathered;     // rows of tokens that count, if they are decoded or not contiguous
   };
 
-  // The rows of a document that count: rows first + tokens[i], or contiguous rows from `first` on if `tokens` is null.
+  // The rows of a document that count (are not masked): rows first + tokens[i] or, if `tokens` is null, `count`
+  // contiguous rows from `first` on.
   struct CountingRows {
     int64_t first = 0;
     size_t count = 0;
@@ -165,7 +166,7 @@ class ForwardPass {
     return rows;
   }
 
-  // Makes a row block from `count` of the rows that count: those at indices `position` and following.
+  // Makes a row block of `count` of the rows that count, from index `position` on.
   cpu::RowBlock MakeBlock(const CountingRows& rows, size_t position, size_t count, Slot& slot) const {
     uint32_t* const scratch = slot.rows.Reserve(max_rows() * num_steps_);
     const size_t row_bytes = documents_.RowBytes();
@@ -187,7 +188,7 @@ class ForwardPass {
     cpu::RowBlock block =
         cpu::MakeRowBlock(feed_, problem_.type(), source, count, static_cast<size_t>(problem_.dim()), scratch);
     if (rows.tokens == nullptr) {
-      // The rows to prefetch: the next block is usually the one that follows in memory.
+      // The rows to prefetch: the next block usually follows in memory.
       const int64_t next = rows.first + static_cast<int64_t>(position + count);
       block.next = documents_.Row(next);
       block.next_bytes = std::min(max_rows(), static_cast<size_t>(problem_.documents.num_rows - next)) * row_bytes;
@@ -203,7 +204,8 @@ class ForwardPass {
     }
   }
 
-  // Scores a document against all queries that are packed in the slot. `first_pair` is its pair with the first query.
+  // Scores a document against all queries that are packed in the slot. `first_pair` is the index of its pair with the
+  // first of these queries.
   template <typename Similarity>
   void ScoreDocument(const cpu::Kernels<Similarity>& kernels, Slot& slot, int64_t first_pair) {
     const int64_t document = DocumentOf(problem_, first_pair);
@@ -229,8 +231,8 @@ class ForwardPass {
     WriteResults<Similarity>(slot, first_pair, document, rows, maxima);
   }
 
-  // Updates the maxima with the similarities of a row block, and slot.indices with the rows that have the maxima. If
-  // each document token has a scale, the maxima are in slot.terms instead of `maxima`.
+  // Updates the maxima with the similarities of a row block, and slot.indices with the rows of the maxima. If each
+  // document token has its own scale, updates slot.terms instead of `maxima`.
   template <typename Similarity>
   void RaiseIndexed(const cpu::Kernels<Similarity>& kernels, const cpu::RowBlock& block, int64_t document,
                     const CountingRows& rows, int32_t position, Slot& slot, Similarity* maxima) {

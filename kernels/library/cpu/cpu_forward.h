@@ -1,4 +1,4 @@
-// The forward pass on the CPU: the loops of kernels/cpu over the pairs of a call, on several threads.
+// The forward pass on the CPU, with the loops of kernels/cpu on several threads.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace maxsim::library {
 
-// Does what maxsim_forward says, with the kernels of `isa`. The caller has checked indices (CheckHostIndices). `argmax`
-// may be null. If `decoder` is not null, it decodes the rows of documents, and the problem must have the type FP32.
+// Implements maxsim_forward with the kernels of `isa`. The caller must have called CheckHostIndices. `argmax` may be
+// null. If `decoder` is not null, it decodes the documents' rows, and the problem must have the type FP32.
 Status CpuForward(const Problem& problem, const cpu::Isa& isa, float* scores, int32_t* argmax,
                   const RowDecoder* decoder = nullptr);
 

@@ -1,4 +1,4 @@
-// Queries or documents in host memory: where each sequence lies, and which of its tokens count.
+// Reads maxsim_tokens (queries or documents) in host memory: the rows of each sequence, and which of its tokens count.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ class HostTokens {
  public:
   explicit HostTokens(const maxsim_tokens& tokens) : tokens_(tokens) {}
 
-  // Checks that every sequence lies inside the rows and has no more tokens than max_tokens. `name` is for the message.
+  // Checks that every sequence lies inside the rows and has at most max_tokens tokens. `name` is for the error.
   Status Check(const char* name) const {
     for (int64_t sequence = 0; sequence < tokens_.num_sequences; ++sequence) {
       const int64_t begin = Begin(sequence);
-      // The offsets may hold anything, so they are compared before they are subtracted: a difference might overflow.
+      // Offsets may have any value, so compares them before subtracting, which might overflow.
       if (tokens_.layout == MAXSIM_PACKED) {
         const int64_t end = Begin(sequence + 1);
         if (begin < 0 || end < begin) {
@@ -49,7 +49,7 @@ class HostTokens {
     return tokens_.lengths == nullptr ? tokens_.max_tokens : Index(tokens_.lengths, sequence);
   }
 
-  // Writes the indices, inside the sequence, of the tokens that count.
+  // Writes the indices (within the sequence) of the tokens that count, those that are not masked.
   void CountingTokens(int64_t sequence, std::vector<int32_t>* indices) const {
     const int64_t begin = Begin(sequence);
     const auto length = static_cast<int32_t>(Length(sequence));
@@ -62,7 +62,7 @@ class HostTokens {
   const char* Row(int64_t row) const { return static_cast<const char*>(tokens_.rows) + row * RowBytes(); }
   size_t RowBytes() const { return static_cast<size_t>(tokens_.dim) * SizeOf(static_cast<ScalarType>(tokens_.type)); }
 
-  // Returns the scale of a token that lies in row `row` of sequence `sequence`.
+  // Returns the scale of the token in row `row` (of all rows), which is part of sequence `sequence`.
   float Scale(int64_t sequence, int64_t row) const {
     return tokens_.scales == nullptr ? 1.0f
                                      : tokens_.scales[tokens_.scale_of == MAXSIM_SCALE_PER_TOKEN ? row : sequence];
@@ -89,7 +89,7 @@ inline int64_t DocumentOf(const Problem& problem, int64_t pair) {
   }
 }
 
-// Checks offsets, lengths and candidates, which lie in host memory.
+// Checks the offsets, lengths and candidates of a call in host memory.
 inline Status CheckHostIndices(const Problem& problem) {
   if (Status status = HostTokens(problem.queries).Check("queries"); !status.ok()) return status;
   if (Status status = HostTokens(problem.documents).Check("documents"); !status.ok()) return status;

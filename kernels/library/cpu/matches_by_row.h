@@ -1,4 +1,4 @@
-// Matches sorted by the row that they point to, in host memory: a CSR of an argmax.
+// Sorts matches in host memory by the row to which they point.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace maxsim::library {
 
-// Row r has the entries entries[first[r]] .. entries[first[r + 1] - 1], ascending.
+// Row r has the matches entries[first[r]] .. entries[first[r + 1] - 1], in ascending order.
 struct MatchesByRow {
   std::vector<int64_t> first;
   std::vector<int64_t> entries;
 };
 
-// Sorts entries 0 .. num_entries - 1, stably, by row_of(entry), which returns a row below num_rows, or a negative
-// number for an entry without a match. This is a counting sort, so the time is linear.
+// Sorts the numbers 0 .. num_entries - 1 by row_of(entry); entries of the same row stay in ascending order. row_of must
+// return a row below num_rows, or a negative number for an entry to leave out. Takes linear time.
 template <typename RowOf>
 MatchesByRow SortByRow(int64_t num_entries, int64_t num_rows, RowOf row_of) {
   MatchesByRow matches;

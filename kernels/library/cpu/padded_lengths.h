@@ -8,7 +8,7 @@
 
 namespace maxsim::library {
 
-// The rows of each set of a padded batch. It borrows the lengths.
+// The number of rows that count in each set of a padded batch. Does not own `lengths`.
 struct PaddedLengths {
   const void* lengths = nullptr;  // [num_sets] of index_type; null if all rows count
   int32_t index_type = MAXSIM_INT64;
@@ -20,7 +20,7 @@ struct PaddedLengths {
                                       : static_cast<const int64_t*>(lengths)[set];
   }
 
-  // Checks that every length is 0 .. max_rows. `name` is for the message.
+  // Checks that every length is 0 .. max_rows. `name` is for the error.
   Status Check(const char* name, int64_t num_sets) const {
     for (int64_t set = 0; lengths != nullptr && set < num_sets; ++set) {
       if ((*this)[set] >= 0 && (*this)[set] <= max_rows) continue;

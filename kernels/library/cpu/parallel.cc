@@ -22,11 +22,11 @@ int NumCores() {
 }
 
 std::mutex pool_mutex;
-// It is never destroyed, since a thread of the host program may still be in a call when the process exits.
+// Never destroyed, because a thread of the host program may still be in a call when the process exits.
 ThreadPool* pool = nullptr;
 
-// A fork copies only the calling thread, so the child process has a pool without threads. The child abandons this pool,
-// and its first call makes a new one.
+// A fork copies only the calling thread, so the child's pool has no threads. The child drops it, and makes a new one at
+// its first call.
 void BeforeFork() { pool_mutex.lock(); }
 void AfterForkInParent() { pool_mutex.unlock(); }
 void AfterForkInChild() {
@@ -42,10 +42,9 @@ ThreadPool& Pool() {
   return *pool;
 }
 
-// While an object of this class lives, its thread has the default floating-point environment (rounding to nearest,
-// denormals kept). The destructor restores the thread's own environment. The bits of a result must not depend on
-// whether the caller flushes denormals (as PyTorch does on request), nor on which thread started a worker: a worker
-// inherits that thread's environment.
+// Gives its thread the default floating-point environment (rounding to nearest, denormals kept) until it is destroyed.
+// So a result's bits do not depend on whether the caller flushes denormals (as PyTorch does on request), nor on the
+// thread that started a worker, whose environment the worker inherits.
 class DefaultFloatingPoint {
  public:
   DefaultFloatingPoint() {

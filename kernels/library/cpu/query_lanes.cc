@@ -45,7 +45,7 @@ void QueryLanes::Pack(const Problem& problem, const cpu::Isa& isa, const cpu::Fe
                      steps_.data());
     cpu::PackQueryToken(layout_, lane, steps_, panels);
   }
-  // Lanes without a token are zeroed, since leftovers there could slow the arithmetic down.
+  // Zeroes lanes without a token, because random values could slow the arithmetic down.
   steps_.assign(layout_.num_steps, 0);
   for (size_t lane = tokens_.size(); lane < layout_.num_lanes(); ++lane) {
     cpu::PackQueryToken(layout_, lane, steps_, panels);

@@ -1,5 +1,5 @@
-// Queries that are packed side by side, so that a document is read once for all of them. It is the library's
-// counterpart of QueryStack (kernels/cpu/query_stack.h), with the masks, weights and scales of the library's calls.
+// Queries that are packed side by side, so that a document is read once for all of them. Like QueryStack
+// (kernels/cpu/query_stack.h), but with the masks, weights and scales of the library's calls.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@ struct LaneQuery {
   size_t num_lanes = 0;  // tokens that count
 };
 
-// The packed tokens of consecutive queries. Each token that counts has a lane; other tokens have none.
+// The packed tokens of consecutive queries. Each token that counts (is not masked) has a lane.
 class QueryLanes {
  public:
-  // Packs queries `begin` .. `end` for kernels that take `feed`.
+  // Packs queries `begin` .. `end` - 1 for kernels that take `feed`.
   void Pack(const Problem& problem, const cpu::Isa& isa, const cpu::Feed& feed, int64_t begin, int64_t end);
 
   const std::vector<LaneQuery>& queries() const { return queries_; }
@@ -31,7 +31,7 @@ class QueryLanes {
   size_t num_lanes() const { return layout_.num_lanes(); }
   cpu::QueryPanels panels() { return {panels_.Reserve(0), layout_.num_vectors}; }
 
-  // These are indexed by lane, and have an element for each token that counts.
+  // These arrays are indexed by lane, and have one element for each token that counts.
   const std::vector<int32_t>& tokens() const { return tokens_; }            // indices inside the queries
   const std::vector<int32_t>& corrections() const { return corrections_; }  // I8: added to the similarities
   // Returns the products of weights and scales, or null if all are 1.

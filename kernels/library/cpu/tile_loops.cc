@@ -5,12 +5,12 @@
 namespace maxsim::library {
 namespace {
 
-// A vector of 16 floats (512 bits). Narrower instruction sets hold it in several registers.
+// A vector of 16 floats (512 bits). Narrower instruction sets use several registers for it.
 constexpr size_t kLanes = 16;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 
-// These take pointers: a function that returned a vector would have a different calling convention for each instruction
-// set.
+// Load and Store take pointers, because functions that return a vector have different calling conventions for each
+// instruction set.
 __attribute__((always_inline)) inline void Load(const float* from, Lanes* to) { std::memcpy(to, from, sizeof(Lanes)); }
 __attribute__((always_inline)) inline void Store(const Lanes* from, float* to) { std::memcpy(to, from, sizeof(Lanes)); }
 

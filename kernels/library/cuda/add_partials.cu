@@ -1,4 +1,4 @@
-// Adds the sums of a query's tiles: the last step of a score if the query has several query tiles.
+// Adds the sums of a query's tiles (32 tokens each): the last step of a score if a query has several tiles.
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/library/cuda/forward.h"
 

@@ -1,4 +1,4 @@
-// The backward pass's kernels: their parameters, their workspace and their launches.
+// The kernels of the backward pass: parameters and launches.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,26 +23,26 @@ struct BackwardParams {
   float* weight_gradients;       // [queries' num_rows] or null
   bool aligned;                  // whether 4 columns of every matrix begin at a multiple of their size
 
-  // Used only if SortsDocumentMatches: the entries of the argmax, sorted by the document row that they point to.
-  // Entries that point to the same row are in ascending order.
+  // Used only if SortsDocumentMatches(): the entries of the argmax, sorted by the document row to which they point.
+  // Entries for the same row are in ascending order.
   SortedMatches matches;
 };
 
 // Returns the number of entries of the argmax.
 inline int64_t NumEntries(const DeviceProblem& problem) { return problem.num_pairs * problem.queries.max_tokens; }
 
-// Writes the gradients of queries and weights that are not null.
+// Writes query_gradients and weight_gradients, unless they are null.
 cudaError_t LaunchQueryGradients(const BackwardParams& params, cudaStream_t stream);
 
-// Returns whether document gradients are summed up from sorted matches, which the workspace holds. If the result is
-// false, every query is scored against every document and no two documents share a row. A thread block then finds the
-// matches of a document in the argmax.
+// Returns whether document gradients need the matches sorted by document row, in the workspace. Not needed if every
+// query is scored against every document and no two documents share a row: then a thread block finds a document's
+// matches directly in the argmax.
 inline bool SortsDocumentMatches(const DeviceProblem& problem) {
   return problem.pairing != MAXSIM_ALL || problem.documents.layout == MAXSIM_SCATTERED;
 }
 
-// Both functions write the gradients of documents, and add in the same order. LaunchSortedDocumentGradients sorts the
-// matches first.
+// Write document_gradients. Both functions add in the same order; LaunchSortedDocumentGradients sorts the matches
+// first.
 cudaError_t LaunchDocumentGradients(const BackwardParams& params, cudaStream_t stream);
 cudaError_t LaunchSortedDocumentGradients(BackwardParams params, cudaStream_t stream);
 

@@ -14,13 +14,12 @@
 namespace maxsim::library {
 namespace {
 
-// Maximum number of thread blocks of a grid, and of entries and rows, so that indices have 32 bits.
+// Maximum numbers of thread blocks of a grid, and of entries and rows, so that indices fit 32 bits.
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxEntries = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxGradientRows = std::numeric_limits<uint32_t>::max() - int64_t{1};
 
-// If a query has several query tiles, sets params->partials, the place of their sums in the workspace. Returns the
-// workspace's bytes.
+// Returns the size of the workspace in bytes. Sets params->partials if queries have several query tiles.
 size_t LayOutForward(void* memory, ForwardParams* params) {
   Workspace workspace(memory);
   if (params->plan.query_tiles > 1) {

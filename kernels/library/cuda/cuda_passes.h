@@ -1,4 +1,4 @@
-// The passes on CUDA devices. In a build without CUDA, these functions return an error that says so (without_cuda.cc).
+// The passes on CUDA devices. In a build without CUDA, they return an error (without_cuda.cc).
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,14 @@
 
 namespace maxsim::library {
 
-// Returns whether any device of this machine can run this build's code for CUDA: whether its compute capability is at
-// least the lowest one that the code was compiled for.
+// Returns whether this machine has a device whose compute capability is at least the lowest one for which this build's
+// CUDA code was compiled.
 bool CudaAvailable();
 
-// These functions do what maxsim_workspace_bytes, maxsim_forward and maxsim_backward say. They launch kernels on the
-// current device, on the stream of the call. They allocate no memory, and do not wait for the kernels. A forward pass
-// takes at most 2^31 - 1 pairs of a query and a document. A backward pass that sorts its matches (SortsDocumentMatches)
-// takes at most 2^31 - 1 of them, where each pair has a match for every query token; other backward passes take at most
-// 2^31 - 1 pairs.
+// Implement maxsim_workspace_bytes, maxsim_forward and maxsim_backward. They launch kernels on the current device and
+// the call's stream, without waiting for them, and allocate no memory. A call may have at most 2^31 - 1 pairs of a
+// query and a document. A backward pass that sorts its matches (SortsDocumentMatches) may have at most 2^31 - 1 entries
+// of the argmax.
 Status CudaWorkspaceBytes(const Problem& problem, int32_t pass, size_t* bytes);
 Status CudaForward(const Problem& problem, float* scores, int32_t* argmax);
 Status CudaBackward(const Problem& problem, const maxsim_gradients& gradients);

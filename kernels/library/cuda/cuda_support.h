@@ -12,10 +12,11 @@
 
 namespace maxsim::library {
 
-// Every array of a workspace begins at a multiple of this, and so does the workspace.
+// The alignment in bytes of a workspace, and of every array in it.
 inline constexpr size_t kWorkspaceAlignment = 256;
 
-// Returns the status of a CUDA call, and clears the error. `what` names the call's purpose, for the message.
+// Converts the result of a CUDA call to a status, and clears CUDA's last error. `what` names the call's purpose for the
+// message.
 inline Status CudaFailure(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return {};
   cudaGetLastError();  // otherwise the host program would take it for the error of its own next launch
@@ -26,7 +27,7 @@ inline Status CudaFailure(cudaError_t error, const char* what) {
 // Returns whether the address is a multiple of `bytes`.
 inline bool IsAligned(const void* pointer, size_t bytes) { return reinterpret_cast<uintptr_t>(pointer) % bytes == 0; }
 
-// Takes one array after the other from the workspace. If the workspace is null, only counts their bytes.
+// Takes arrays from the caller's workspace, one after the other. If `memory` is null, only counts their bytes.
 class Workspace {
  public:
   explicit Workspace(void* memory) : memory_(static_cast<char*>(memory)) {}
@@ -45,7 +46,8 @@ class Workspace {
   size_t bytes_ = 0;
 };
 
-// Takes the arrays of a sort from the workspace. `sort_bytes` is the result of SortBytes, or 0 without entries.
+// Takes the arrays that a sort of matches needs from the workspace. `sort_bytes` is the result of SortBytes, or 0 if
+// there are no entries.
 inline void TakeMatches(int64_t num_entries, int64_t num_rows, size_t sort_bytes, Workspace* workspace,
                         SortedMatches* matches) {
   matches->sort_bytes = sort_bytes;

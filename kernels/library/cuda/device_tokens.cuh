@@ -1,4 +1,4 @@
-// Finds queries or documents in device memory: reads the offsets and lengths of maxsim_tokens.
+// Reads maxsim_tokens (queries or documents) in device memory: the first row and the number of rows of each sequence.
 #pragma once
 
 #include <cstdint>

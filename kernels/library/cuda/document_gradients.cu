@@ -1,6 +1,6 @@
-// Gradients of documents if every query is scored against every document. A thread block owns a tile of one document's
-// tokens. It reads the document's part of the argmax in the order of queries and tokens, and sums up in shared memory.
-// Matches are neither sorted nor written to device memory, and no addition is atomic.
+// Gradients of documents if every query is scored against every document. A thread block computes the gradients of a
+// tile of one document's tokens. It reads the document's part of the argmax in the order of queries and tokens, and
+// adds up in shared memory, without atomic additions.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -26,14 +26,14 @@ struct alignas(16) TileMatch {
   uint32_t row;  // of the tile
 };
 
-// The matches that the threads of a block read in one round, in the order of entries. matches[t] is set only if
-// owners[t] is not kNoOwner.
+// The matches that a thread block reads in one round, one per thread, in the order of the argmax. matches[t] is valid
+// only if owners[t] is not kNoOwner.
 struct Round {
   TileMatch matches[kOwnerThreads];
   alignas(16) uint8_t owners[kOwnerThreads];  // the warp that a match belongs to, or kNoOwner
 };
 
-// The shared memory of a thread block. It is followed by a row of sums for each token of the tile.
+// The shared memory of a thread block. After it comes a row of kBackwardColumns sums for each token of the tile.
 struct OwnerShared {
   Round rounds[2];                                         // one is read while the other is written
   alignas(16) uint16_t lists[kOwnerWarps][kOwnerThreads];  // the matches of each warp in a round
@@ -41,8 +41,8 @@ struct OwnerShared {
 constexpr int64_t kSumsBytes = kBackwardColumns * sizeof(float);
 
 // Reads a document's part of the argmax: entry e is token e % max_tokens of query e / max_tokens. Each thread reads
-// every kOwnerThreads-th entry. Loads are issued early, to overlap with the additions of earlier rounds: a match is
-// read two rounds before it is used, and the gradient of its score one round before.
+// every kOwnerThreads-th entry. To overlap loads with additions, a match is read two rounds before it is used, and the
+// gradient of its score one round before.
 class EntryReader {
  public:
   __device__ __forceinline__ EntryReader(const BackwardParams& params, uint32_t document, int32_t first_token,
@@ -143,12 +143,13 @@ class EntryReader {
 
 // Returns a bit for each of the four bytes that is `value`.
 __device__ __forceinline__ uint32_t EqualBytes(uint32_t bytes, uint32_t value) {
-  // The multiplication moves bits 0, 8, 16 and 24 to bits 28 .. 31. No two partial products share a bit, so nothing
-  // carries.
+  // The multiplication moves bits 0, 8, 16 and 24 to bits 28 .. 31. No two partial products share a bit, so there is no
+  // carry.
   return ((__vcmpeq4(bytes, value * 0x01010101u) & 0x01010101u) * 0x10204080u) >> 28;
 }
 
-// The work of one warp. It owns every kOwnerWarps-th row of the tile, and each lane has four columns of these rows.
+// The work of one warp: it adds up every kOwnerWarps-th row of the tile, and each of its lanes has four columns of
+// these rows.
 template <class T, bool kAligned>
 class RowOwner {
  public:
@@ -168,8 +169,8 @@ class RowOwner {
   __device__ __forceinline__ void Add(const Round& round) {
     const uint32_t count = ListMatches(round);
     for (uint32_t first = 0; first < count; first += kRowsAtATime) {
-      // Loads eight match numbers at once. Numbers past the end of the list are garbage: the first of the eight is used
-      // in their place, and its row is read but not added again.
+      // Loads eight match numbers at once. Replaces those past the end of the list, which are garbage, by the first of
+      // the eight, whose row is then read again but not added again.
       static_assert(kRowsAtATime * sizeof(uint16_t) == sizeof(uint4));
       const uint4 listed = *reinterpret_cast<const uint4*>(list_ + first);
       const uint32_t words[4] = {listed.x, listed.y, listed.z, listed.w};
@@ -205,7 +206,8 @@ class RowOwner {
   }
 
  private:
-  // Lists the warp's matches of a round and returns their number. Each lane checks 16 of the round's owners.
+  // Writes the list of the warp's matches in a round and returns their number. Each lane checks 16 of the round's
+  // matches.
   __device__ __forceinline__ uint32_t ListMatches(const Round& round) {
     static_assert(kOwnerThreads == 32 * sizeof(uint4));
     const uint4 owners = reinterpret_cast<const uint4*>(round.owners)[lane_];
@@ -253,7 +255,7 @@ __global__ void __launch_bounds__(kOwnerThreads, 1)
   for (uint32_t i = 0; i < num_rounds; ++i) {
     Round* const round = &shared->rounds[i % 2];
     reader.Write(round);
-    // From here on, this round is complete and all warps are done with the previous one.
+    // After this barrier the round is complete, and no warp uses the previous round any more.
     __syncthreads();
     owner.Add(*round);
   }
@@ -266,8 +268,8 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   const maxsim_tokens& documents = params.problem.documents;
   const bool any_entry = NumEntries(params.problem) > 0;
   cudaError_t error = cudaSuccess;
-  // Zeroes all rows if thread blocks may not write all of them: unless the layout is padded, rows may lie outside of
-  // all documents; and without entries of the argmax no thread block runs.
+  // Zeroes all rows if thread blocks may not write all of them: without entries of the argmax no thread block runs, and
+  // in a layout that is not padded, rows may belong to no document.
   if (!any_entry || documents.layout != MAXSIM_PADDED) {
     error = cudaMemsetAsync(params.document_gradients, 0,
                             static_cast<size_t>(documents.num_rows) * static_cast<size_t>(documents.dim) * sizeof(T),
@@ -280,8 +282,8 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   if (error != cudaSuccess) return error;
   error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (error != cudaSuccess) return error;
-  // Allows the device's maximum, not only the bytes that this call needs: another thread's concurrent call may need
-  // more.
+  // Allows the device's maximum instead of the bytes that this call needs, because another thread may be launching the
+  // same kernel with more.
   error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != cudaSuccess) return error;
   const int64_t most_tokens = (shared_bytes - static_cast<int64_t>(sizeof(OwnerShared))) / kSumsBytes;

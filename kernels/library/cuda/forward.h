@@ -1,4 +1,4 @@
-// The forward pass's kernels: their parameters, their shared memory and their launches.
+// The kernels of the forward pass: parameters, shared memory and launches.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,19 +12,19 @@
 
 namespace maxsim::library {
 
-// Each warp has 16 rows of the query. A thread block multiplies the rows of its warps with tiles of 64 document tokens,
-// 128 bytes of each row at a time.
+// Each warp has 16 rows (tokens) of the query. A thread block multiplies them with tiles of 64 document tokens, 128
+// bytes of each row at a time (a chunk).
 inline constexpr int32_t kForwardWarpRows = 16;
 inline constexpr int32_t kForwardTokens = 64;
 inline constexpr int32_t kForwardChunkBytes = 128;
 inline constexpr int32_t kForwardPitch = kForwardChunkBytes + 16;  // 16 bytes against bank conflicts
 inline constexpr int32_t kForwardStages = 3;
 
-// Query rows stay in shared memory if they take at most this much. Together with the ring, that is less than the 99 KB
-// that every device from compute capability 8.0 on has.
+// Query rows stay in shared memory if they take at most this many bytes. With the ring of document chunks, that is less
+// than the 99 KB that every device from compute capability 8.0 on has.
 inline constexpr int64_t kMaxResidentBytes = 64 * 1024;
 
-// How a call is cut into thread blocks.
+// How a call is divided into thread blocks.
 struct ForwardPlan {
   int32_t num_warps = 2;            // 2 or 4: thread blocks of 32 or 64 query rows
   int64_t row_tiles = 1;            // thread blocks that share a query
@@ -41,7 +41,7 @@ struct ForwardPlan {
 // Returns the plan of a call. It depends only on the call's shape.
 ForwardPlan PlanForward(const DeviceProblem& problem);
 
-// Offsets, in bytes, of the parts of a thread block's shared memory.
+// Byte offsets of the parts of a thread block's shared memory.
 struct ForwardShared {
   int32_t query_pitch;
   int32_t query;   // resident rows
@@ -67,10 +67,9 @@ constexpr ForwardShared ForwardSharedOf(int32_t num_rows, bool resident, int64_t
   return shared;
 }
 
-// ForwardParams::partials holds one of these bit patterns for a query tile without a sum: kNoQueryToken if no token of
-// the query tile counts, kNoDocumentToken if no token of the document counts. They are NaNs that no addition or
-// multiplication of a GPU gives: these only give the NaN 0x7fffffff. If weights are large, a real sum may be an
-// infinity or the NaN 0x7fffffff.
+// ForwardParams::partials has one of these bit patterns for a query tile without a sum: kNoQueryToken if no token of
+// the query tile counts, kNoDocumentToken if no token of the document counts. They are NaNs that cannot be real sums:
+// the only NaN that a GPU's arithmetic returns is 0x7fffffff.
 inline constexpr uint32_t kNoQueryToken = 0xffc0de01;
 inline constexpr uint32_t kNoDocumentToken = 0xffc0de02;
 
@@ -84,13 +83,13 @@ struct ForwardParams {
   bool aligned;     // whether rows of both matrices begin at multiples of 16 bytes
 };
 
-// Launches the kernel for a type. kTokenScales says whether each document token has a scale of its own.
+// Launches the kernel for a type. kTokenScales says whether each document token has its own scale.
 template <ScalarType kType, bool kTokenScales>
 struct ForwardLauncher {
   static cudaError_t Launch(const ForwardParams& params, cudaStream_t stream);
 };
 
-// For each pair of a query and a document, adds up the sums of the query's tiles, and stores the result as the score.
+// For each pair of a query and a document, adds up the partial sums of the query's tiles and writes the score.
 cudaError_t LaunchAddPartials(const ForwardParams& params, cudaStream_t stream);
 
 }  // namespace maxsim::library

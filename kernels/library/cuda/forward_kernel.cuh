@@ -1,17 +1,16 @@
-// The forward pass on compute capability 8.0 and later: scores, and which document token each query token matched.
+// The forward pass on compute capability 8.0 and later: scores, and the document token that each query token matched.
 //
-// A thread block has 32 or 64 rows of one query and walks through some of the query's pairs, document by document, tile
-// by tile, chunk by chunk. Chunks come through a ring of cp.async stages that continues across documents. Warps
-// multiply on tensor cores (FP32: by FFMA). Each lane remembers, for each of its rows, the best similarity so far and
-// the token that has it. When a document ends, the lanes that share a row find the best of their similarities. Then
-// these maxima are weighted and added by the butterfly of docs/internals/correctness.md, in the order of additions of
-// the service's kernels.
+// A thread block has 32 or 64 rows (tokens) of one query. It processes some of the query's pairs: document by document,
+// tile by tile (64 tokens), chunk by chunk (128 bytes of each row). Chunks are loaded through a ring of cp.async
+// stages, ahead of the multiplications, also across documents. Warps multiply on tensor cores (FP32: by FFMA). Each
+// lane keeps, for each of its rows, the best similarity so far and its token. At the end of a document, the lanes that
+// share a row find the best of their similarities. Then these maxima are weighted and added in the fixed tree of
+// docs/internals/correctness.md (butterfly), as in the service's kernels.
 //
 // NOTES:
-//  - Rows past the end of a tile, or of the query, hold stale shared memory. That does no harm: a product depends only
-//    on its own row and token, and the products of such rows are never used.
-//  - A document's score is added up one chunk later than its last product: by then the threads have met at the barrier
-//    that the ring needs anyway.
+//  - Rows past the end of a tile, or of the query, have stale data. Their products are computed but never used.
+//  - A document's score is added up one chunk after its last product, so that the barrier of the ring also orders the
+//    writes and reads of the maxima.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -30,7 +29,7 @@ namespace maxsim::library {
 
 inline constexpr int32_t kNoToken = INT32_MAX;
 
-// A position in a thread block's work. All threads hold the same one.
+// A position in a thread block's work. It is the same in all threads.
 struct ForwardPlace {
   int64_t pair;
   int64_t first_row;  // of the document
@@ -118,7 +117,8 @@ class ForwardBlock {
   }
 
  private:
-  // Finds the query's rows, reads their factors and whether they count, and starts to copy them if they are resident.
+  // Finds the query's rows, reads their factors and whether they count, and starts to copy the rows to shared memory if
+  // they stay there (resident).
   __device__ __forceinline__ void ReadQuery(int64_t query) {
     const maxsim_tokens& queries = p_.problem.queries;
     const int first = static_cast<int>(row_tile_) * kRows;
@@ -166,7 +166,7 @@ class ForwardBlock {
     Enter(place, place.pair + 1);
   }
 
-  // Starts to copy the chunk at `loads`, if there is one, and advances `loads`. Commits the copy group in any case.
+  // Starts to copy the chunk at `loads`, if there is one, and advances `loads`. Always commits the copy group.
   __device__ __forceinline__ void StartStage(ForwardPlace& loads, int stage) const {
     if (loads.pair < end_) {
       const int offset = layout_.stages + stage * layout_.stage_bytes;
@@ -223,8 +223,8 @@ class ForwardBlock {
     any_token_ = false;
   }
 
-  // Updates the best similarities with those of a tile. A lane's tokens come in ascending order and the comparison is
-  // strict, so that the first of equals stays.
+  // Updates the best similarities with those of a tile. A lane's tokens are in ascending order and the comparison is
+  // strict, so the first of equal tokens stays.
   __device__ __forceinline__ void RaiseBest(const Products& products, const ForwardPlace& place) {
     const maxsim_tokens& documents = p_.problem.documents;
     const int first = place.tile * kForwardTokens;
@@ -279,7 +279,8 @@ class ForwardBlock {
     }
   }
 
-  // Adds the weighted maxima of the thread block's query tiles, one tile per warp.
+  // Adds up the weighted maxima of the thread block's query tiles, one tile per warp, and writes the score or the
+  // partial sums.
   __device__ __forceinline__ void AddRows(int64_t pair, bool any_token, int buffer) const {
     if (warp_ >= kRows / kQueryTileTokens) return;
     const int row = warp_ * kQueryTileTokens + lane_;
@@ -326,7 +327,7 @@ class ForwardBlock {
   bool any_token_ = false;  // whether a document token of this lane counts; after FinishDocument, of any lane
 };
 
-// Writes the results of a thread block whose rows all lie past the end of the query: they have no matches.
+// Writes the results of a thread block whose rows are all past the end of the query: no matches, and no sums.
 template <int kRows>
 __device__ __forceinline__ void WriteNoRows(const ForwardParams& params, int64_t query, int64_t row_tile) {
   const int64_t max_tokens = params.problem.queries.max_tokens;

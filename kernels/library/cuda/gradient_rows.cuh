@@ -1,4 +1,5 @@
-// Rows of vectors and of gradients in the backward pass: a warp holds kBackwardColumns columns, four per lane.
+// Reads and writes rows of vectors and gradients in the backward pass. A warp has kBackwardColumns columns of a row,
+// four per lane.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -46,7 +47,7 @@ struct alignas(4 * sizeof(T)) FourElements {
   T values[4];
 };
 
-// Reads columns `column` .. `column` + 3 of a row; those from `dim` on are zero. kAligned is known at compile time, so
+// Reads columns `column` .. `column` + 3 of a row; columns from `dim` on are zero. kAligned is a template parameter, so
 // that consecutive loads do not wait for one another.
 template <class T, bool kAligned>
 __device__ __forceinline__ FourElements<T> ReadElements(const void* rows, int64_t row, int32_t dim, int32_t column) {
@@ -78,7 +79,7 @@ __device__ __forceinline__ Columns ReadColumns(const void* rows, int64_t row, in
                        : ReadElements<T, false>(rows, row, dim, column));
 }
 
-// Writes columns `column` .. `column` + 3 of a row; those from `dim` on are left out.
+// Writes columns `column` .. `column` + 3 of a row, except columns from `dim` on.
 template <class T>
 __device__ __forceinline__ void WriteColumns(void* rows, int64_t row, int32_t dim, int32_t column, bool aligned,
                                              const Columns& columns) {

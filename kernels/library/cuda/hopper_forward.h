@@ -1,5 +1,5 @@
-// The forward pass on Hopper (sm_90a) for half-precision rows of up to 256 bytes: which calls it takes, how it cuts
-// them into thread blocks, and its launches. Its results have the same bits as those of the kernels of forward.h.
+// The forward pass on Hopper (sm_90a) for F16 and BF16 rows of up to 256 bytes: how a call is divided into thread
+// blocks, and the launches. Its results have the same bits as those of the kernels of forward.h.
 #pragma once
 
 #include <cuda.h>
@@ -13,7 +13,7 @@
 
 namespace maxsim::library {
 
-// Document tokens per tile. A warpgroup multiplies them with 128 query rows, one query tile per warp.
+// Document tokens per tile. A warpgroup multiplies them with 128 query rows: one query tile of 32 rows per warp.
 inline constexpr int32_t kHopperTokens = 96;
 inline constexpr int32_t kHopperWarps = 4;          // per warpgroup, each with one query tile
 inline constexpr int32_t kHopperMaxRowBytes = 256;  // one or two halves
@@ -21,7 +21,7 @@ inline constexpr int32_t kHopperHalfBytes = 128;    // the width of the copy eng
 inline constexpr int32_t kHopperBoxTokens = 32;     // tokens per copy of the copy engine
 static_assert(kHopperTokens % kHopperBoxTokens == 0);
 
-// The loading warp's description of a tile. It takes 32 bytes.
+// The loading warp's description of a tile for the multiplying warps.
 struct HopperTile {
   uint32_t counts[kHopperTokens / 32];  // a bit per token: whether it belongs to the document and counts
   int32_t first_token;                  // index in the document of the tile's first token
@@ -34,7 +34,7 @@ struct HopperTile {
 };
 static_assert(sizeof(HopperTile) == 32);
 
-// How a call is cut into thread blocks.
+// How a call is divided into thread blocks.
 struct HopperForwardPlan {
   int32_t warpgroups = 2;           // multiplying warpgroups per thread block: 1 or 2
   int64_t tiles_a_list = 0;         // consecutive query tiles that are multiplied with the same documents
@@ -52,7 +52,7 @@ struct HopperForwardParams {
   CUtensorMap documents;  // boxes of kHopperBoxTokens rows of kHopperHalfBytes
 };
 
-// Returns whether these kernels can run the call on the current device. If so, fills in `params`.
+// Returns whether these kernels can run the call on the current device. If so, sets `params`.
 bool PrepareHopperForward(const ForwardParams& forward, ScalarType type, HopperForwardParams* params);
 
 // Launches the kernel for a type, kF16 or kBF16.

@@ -5,8 +5,8 @@
 
 namespace maxsim::library {
 
-// Copies `num_bytes` bytes of each row from `begin_bytes` on, with zeros past the row's end. It uses plain stores, for
-// rows that LoadChunk and LoadRows cannot copy because they do not begin at multiples of 16 bytes.
+// Copies `num_bytes` bytes of each row from `begin_bytes` on, with zeros past the row's end. Copies element by element,
+// for rows that do not begin at multiples of 16 bytes, which LoadChunk and LoadRows need.
 template <int kThreads, int kElementBytes>
 __device__ __forceinline__ void LoadElements(uint8_t* shared, int pitch, const uint8_t* rows, int num_rows,
                                              int64_t row_bytes, int64_t begin_bytes, int num_bytes, int thread) {

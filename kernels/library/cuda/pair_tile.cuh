@@ -1,5 +1,5 @@
 // Computes a sum over columns for each pair of rows, in FP32, for operators whose rows are too long for registers. A
-// thread block of 256 threads computes a tile of 128 x 64 pairs; each thread has 8 x 4 pairs.
+// thread block of 256 threads computes a tile of 128 x 64 pairs, of which each thread has 8 x 4.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,23 +15,22 @@ inline constexpr int kPairColumns = 32;  // columns in shared memory at a time
 inline constexpr int kPairsX = 8;        // rows of a thread
 inline constexpr int kPairsY = 4;
 
-// The tiles of x and y, stored column by column, so that a thread reads its rows with loads of 16 bytes. A warp reads
-// along a row when it fills the tile. Columns are padded by 16 bytes, so that the warp's stores go to eight banks and
-// not to one.
+// The tiles of x and y, stored column by column, so that a thread reads its rows with loads of 16 bytes. A warp fills a
+// tile row by row; the padding of 16 bytes per column spreads the stores of one row over eight banks.
 struct PairTileMemory {
   float x[kPairColumns][kPairRowsX + 4];
   float y[kPairColumns][kPairRowsY + 4];
 };
 
-// The rows of a thread: x rows FirstPairX() + 0 .. 7 of the tile, and y rows FirstPairY() + 0 .. 3. The 16 threads that
-// have the same x rows are neighbouring lanes of a warp.
+// A thread has the x rows FirstPairX() + 0 .. 7 of the tile, and the y rows FirstPairY() + 0 .. 3. The 16 threads with
+// the same x rows are neighbouring lanes of a warp.
 __device__ __forceinline__ int FirstPairX() { return threadIdx.x / 16 * kPairsX; }
 __device__ __forceinline__ int FirstPairY() { return threadIdx.x % 16 * kPairsY; }
 
-// Computes sums[i][k] from x row i and y row k of the thread: sum = add(x, y, sum) for each column, in ascending order.
-// add(x, y, sum) returns the sum with one column added, where x and y are the elements of the two rows. read_x(row,
-// column) and read_y(row, column) return elements; `row` is the row in the tile, and columns from `dim` on must be 0.
-// All threads of the block must call SumPairs. It begins with a barrier.
+// Computes sums[i][k] for the thread's x row i and y row k: starting from 0, sum = add(x, y, sum) for each column in
+// ascending order, where x and y are the elements of the two rows. read_x(row, column) and read_y(row, column) must
+// return elements, where `row` is a row of the tile, and 0 for columns from `dim` on. All threads of the block must
+// call SumPairs, which begins with a barrier.
 template <class ReadX, class ReadY, class Add>
 __device__ __forceinline__ void SumPairs(PairTileMemory& memory, int32_t dim, ReadX read_x, ReadY read_y, Add add,
                                          float (&sums)[kPairsX][kPairsY]) {

@@ -5,7 +5,7 @@
 namespace maxsim::library {
 namespace {
 
-// Enough thread blocks to keep every multiprocessor of today's devices busy, with several on each.
+// The desired number of thread blocks: several for each multiprocessor of today's largest devices.
 constexpr int64_t kWantedBlocks = 2048;
 
 constexpr int64_t CeilDiv(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }

@@ -10,17 +10,17 @@ namespace {
 
 constexpr int64_t CeilingOf(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-// The time that a thread block takes to read its query rows and to fill its ring, as a number of tiles that it could
+// The time in which a thread block reads its query rows and fills its ring, as the number of tiles that it could
 // multiply in this time.
 constexpr int64_t kTilesOfStart = 6;
-// A multiprocessor has places for several thread blocks at a time, and each place runs one thread block after another.
-// This is the maximum number of thread blocks for each place, if lists are split to get more thread blocks.
+// A multiprocessor can run one or two thread blocks at a time (places), one after another in each place. Lists are
+// split into at most this many thread blocks per place.
 constexpr int64_t kMaxRounds = 24;
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-// Returns the driver's function cuTensorMapEncodeTiled, or null if the driver has no such function. It is looked up at
-// run time so that the library need not link the driver.
+// Returns the driver's function cuTensorMapEncodeTiled, or null if the driver does not have it. Looks it up at run
+// time, so that the library does not link the driver.
 EncodeTiled FindEncodeTiled() {
   static std::atomic<EncodeTiled> known = nullptr;
   EncodeTiled encode = known.load(std::memory_order_relaxed);
@@ -69,21 +69,21 @@ int64_t HopperProcessors() {
   return major == 9 && minor == 0 ? processors : 0;
 }
 
-// Returns how many documents of a list each thread block gets, so that the device's `places` for thread blocks finish
-// at about the same time. `units` is the number of thread blocks that the call would have if lists were not split.
+// Returns how many documents of a list each thread block gets, so that all thread blocks finish at about the same time.
+// The device can run `places` thread blocks at a time. `units` is the number of thread blocks if lists were not split.
 int64_t DocumentsABlock(int64_t list_length, int64_t document_tiles, int64_t units, int64_t places) {
   const auto documents_of = [&](int64_t rounds) {
     return CeilingOf(list_length, std::clamp<int64_t>(rounds * places / units, 1, list_length));
   };
-  // Returns how long one place is busy, as a number of tiles: the tiles of its thread blocks, and kTilesOfStart for
-  // each of these.
+  // Returns how long one place is busy, in tiles: the tiles of its thread blocks, and kTilesOfStart for each thread
+  // block.
   const auto tiles_of = [&](int64_t documents) {
     const int64_t num_blocks = units * CeilingOf(list_length, documents);
     return CeilingOf(num_blocks, places) * (documents * document_tiles + kTilesOfStart);
   };
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t rounds = 1; rounds <= kMaxRounds; ++rounds) least = std::min(least, tiles_of(documents_of(rounds)));
-  // Chooses more and smaller thread blocks if that costs at most 3 % more: they even out documents of different
+  // Chooses more and smaller thread blocks if they cost at most 3 % more, because they even out documents of different
   // lengths.
   int64_t rounds = kMaxRounds;
   while (rounds > 1 && tiles_of(documents_of(rounds)) > least + least / 32) --rounds;

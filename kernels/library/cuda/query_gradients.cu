@@ -1,4 +1,5 @@
-// Gradients of queries and of weights: for each query token, a warp reads the document rows that the token matched.
+// Gradients of queries and of weights. For each query token, a warp (or several) reads the document rows that the token
+// matched.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -16,12 +17,12 @@ constexpr int kGatherBlocks = 2;  // per multiprocessor
 // Document rows that a warp reads at a time, to hide memory latency.
 template <bool kAligned>
 inline constexpr int kRowsAtATime = kAligned ? 4 : 1;
-// Enough warps to keep a GPU busy. If there are fewer tokens, several warps share one token. The number is the same for
-// every GPU, because it determines the order of additions.
+// Enough warps to keep a GPU busy. With fewer tokens, several warps share one token. The number is the same for all
+// GPUs, because the order of additions depends on it.
 constexpr int64_t kWarpsWanted = 8192;
 
-// The query token that a warp works on. Every query gets warps for max_tokens tokens, so some of the tokens do not
-// exist (`there` is false). The numbers of tokens and pairs fit 31 bits (CheckGradientSizes).
+// The query token of a warp. Every query gets warps for max_tokens tokens, so some of the tokens do not exist (`there`
+// is false). The numbers of tokens and pairs fit 31 bits (CheckGradientSizes).
 struct QueryToken {
   uint32_t query;
   uint32_t token;
@@ -38,14 +39,15 @@ struct QueryToken {
   }
 };
 
-// A warp's sum of gradients times matched rows, over a part of a token's pairs, with four columns per lane.
+// Sums gradient * matched row over a part of a token's pairs. One warp does this, with four columns per lane.
 template <class T, bool kAligned>
 class MatchedRows {
  public:
   __device__ __forceinline__ MatchedRows(const BackwardParams& params, const QueryToken& mine, int32_t column)
       : params_(params), mine_(mine), column_(column) {}
 
-  // Adds every num_parts-th group of 32 pairs, from group `part` on, and returns whether any of them has a match.
+  // Adds every num_parts-th group of 32 pairs, beginning with group `part`. Returns whether any of these pairs has a
+  // match.
   __device__ __forceinline__ bool Gather(uint32_t part, uint32_t num_parts) {
     bool any_match = false;
     uint32_t first = 32 * part;
@@ -82,7 +84,8 @@ class MatchedRows {
     return {FirstRow(problem.documents, DocumentAt(problem, pair)) + token, gradient};
   }
 
-  // Adds the rows of the first kCount lanes in `matched`, and returns `matched` without these lanes.
+  // Adds the matched rows of the first kCount lanes whose bit is set in `matched`. Returns `matched` without these
+  // bits.
   template <int kCount>
   __device__ __forceinline__ uint32_t Add(uint32_t matched, const Match& match) {
     FourElements<T> rows[kCount];
@@ -105,9 +108,9 @@ class MatchedRows {
   int32_t column_;
 };
 
-// The warps that share a token add their sums in shared memory. A warp computes 128 columns of a row. If the weight's
-// gradient is requested, it computes all columns, 128 at a time, because that gradient is the inner product of the
-// whole sum and the query's row.
+// A warp computes 128 columns of a token's gradient. Warps that share a token add their sums in shared memory. If the
+// weight's gradient is requested, a warp computes all columns, 128 at a time, because this gradient is the inner
+// product of the whole sum and the query's row.
 template <class T, bool kAligned>
 __global__ void __launch_bounds__(kGatherThreads, kGatherBlocks)
     QueryGradientsKernel(const __grid_constant__ BackwardParams params, uint32_t num_parts) {
@@ -137,7 +140,7 @@ __global__ void __launch_bounds__(kGatherThreads, kGatherBlocks)
       }
     }
     if (part != 0 || !mine.written) continue;
-    // The weight of a token that does not count may be NaN, and so may its row.
+    // Skips tokens without a match: a token that does not count may have NaN as its weight or in its row.
     if (any_match && params.weight_gradients != nullptr) {
       const Columns own = ReadColumns<T>(queries.rows, mine.row, queries.dim, column, kAligned);
 #pragma unroll

@@ -11,14 +11,14 @@ namespace {
 
 constexpr int kFindRowsThreads = 256;
 
-// Returns the number of bits that keys need. The largest key is num_rows, the key of an entry without a match.
+// Returns the number of bits of keys. The largest key is num_rows, which stands for no match.
 int KeyBits(int64_t num_rows) {
   int bits = 1;
   while (num_rows >> bits != 0) ++bits;
   return bits;
 }
 
-// Writes where each row's matches begin and end. Both are already 0 for rows without a match, and stay so.
+// Writes where each row's matches begin and end. Rows without a match keep 0 for both, which the caller has written.
 __global__ void __launch_bounds__(kFindRowsThreads)
     FindRowsKernel(const __grid_constant__ SortedMatches matches, int64_t num_entries, int64_t num_rows) {
   const int64_t idx = static_cast<int64_t>(blockIdx.x) * kFindRowsThreads + threadIdx.x;
@@ -47,7 +47,7 @@ cudaError_t SortMatches(SortedMatches* matches, int64_t num_entries, int64_t num
   error = cub::DeviceRadixSort::SortPairs(matches->sort_memory, sort_bytes, keys, entries, num_entries, 0,
                                           KeyBits(num_rows), stream);
   if (error != cudaSuccess) return error;
-  // The number of sort passes decides in which of the two buffers the result ends up.
+  // The sort alternates between two buffers; takes those in which the result ended up.
   matches->keys = keys.Current();
   matches->entries = entries.Current();
   matches->other_keys = keys.Alternate();

@@ -1,4 +1,4 @@
-// Sorts the matches of an argmax by the row that they point to, so that each row can add them up in a fixed order.
+// Sorts the matches of an argmax by the row to which they point, so that each row's matches are added in a fixed order.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,7 +8,8 @@
 
 namespace maxsim::library {
 
-// Matches in device memory. Row r has the entries entries[row_begin[r]] .. entries[row_end[r] - 1], in ascending order.
+// Matches in device memory. After the sort, row r has the matches entries[row_begin[r]] .. entries[row_end[r] - 1], in
+// ascending order.
 struct SortedMatches {
   uint32_t* keys;           // [entries] the row that an entry points to, or num_rows for one without a match
   uint32_t* entries;        // [entries] 0, 1, 2, ... before the sort
@@ -20,12 +21,12 @@ struct SortedMatches {
   size_t sort_bytes;
 };
 
-// Writes the size in bytes that SortedMatches::sort_memory needs for `num_entries` >= 1 entries.
+// Writes the size in bytes of SortedMatches::sort_memory for `num_entries` >= 1 entries to `*bytes`.
 cudaError_t SortBytes(int64_t num_entries, int64_t num_rows, size_t* bytes);
 
-// Sorts the matches stably by their keys; the caller has written keys and entries. Writes row_begin and row_end, which
-// are both 0 for rows without a match. Takes at most 2^31 - 1 entries and 2^32 - 2 rows. Swaps the pointers `keys` and
-// `entries` with `other_keys` and `other_entries` if the sort ends in those.
+// Sorts the matches stably by their keys, after the caller has written keys and entries. Writes row_begin and row_end,
+// both 0 for rows without a match. Takes at most 2^31 - 1 entries and 2^32 - 2 rows. May swap the pointers `keys` and
+// `entries` with `other_keys` and `other_entries`, so that the first two point to the result.
 cudaError_t SortMatches(SortedMatches* matches, int64_t num_entries, int64_t num_rows, cudaStream_t stream);
 
 }  // namespace maxsim::library

@@ -1,5 +1,5 @@
-// Gradients of documents that several lists may name. Matches are sorted by the document row that they point to, and a
-// warp adds up the matches of one row, in the order of pairs and query tokens. No addition is atomic.
+// Gradients of documents for calls in which queries have different documents. Matches are sorted by document row, and a
+// warp adds up the matches of one row in the order of pairs and query tokens, without atomic additions.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -15,8 +15,8 @@ constexpr int kSortThreads = 256;
 constexpr int kRowThreads = 128;
 constexpr int kRowWarps = kRowThreads / 32;
 
-// Writes the row that each entry of the argmax points to, or the number of rows for an entry that adds nothing: one
-// without a match, or of a pair whose gradient is 0.
+// Writes the document row of each entry of the argmax as its key. An entry without a match, or of a pair whose gradient
+// is 0, gets the number of rows, because it adds nothing.
 __global__ void __launch_bounds__(kSortThreads)
     MakeKeysKernel(const __grid_constant__ BackwardParams params, int64_t num_entries) {
   const DeviceProblem& problem = params.problem;

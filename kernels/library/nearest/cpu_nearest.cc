@@ -1,4 +1,4 @@
-// Nearest points on the CPU. A work item compares some points x of a set with all y of the set, tile by tile.
+// Nearest points on the CPU. A work item compares some points x of a set with all points y of the set, tile by tile.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -79,7 +79,7 @@ void FindNearest(const HostPoints& points, int64_t set, int64_t begin, int64_t e
   }
 }
 
-// Returns the number of threads for `num_items` items that take `work` multiply-adds together.
+// Returns the number of threads for `num_items` items that together take `work` multiply-adds.
 int NumNearestThreads(const HostPoints& points, int64_t num_items, double work) {
   return num_items < 2 || work < 1e5 ? 1 : NumThreads(points.call.num_threads);
 }
@@ -119,7 +119,7 @@ class NearestGradientPass {
     return {};
   }
 
-  // Returns the row of y that is nearest to a row of x, or -1 if the row of x adds nothing to any gradient.
+  // Returns the row of y that is nearest to a row of x; -1 if the row of x adds nothing to any gradient.
   int64_t MatchOf(int64_t row) const {
     const int64_t set = row / problem_.call.max_x;
     if (row % problem_.call.max_x >= points_.x_lengths[set]) return -1;

@@ -1,4 +1,4 @@
-// The functions of nearest.h: they read the caller's structures and choose the backend.
+// Implements the functions of nearest.h: reads the caller's structures and chooses the backend.
 #include <cstdint>
 #include <limits>
 #include <string>

@@ -1,4 +1,4 @@
-// Sets of points in device memory: which part of a call a thread block has, and where its results go.
+// Finds a thread block's part of a nearest call, and writes its results.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -21,7 +21,7 @@ __device__ __forceinline__ int32_t LengthOf(const maxsim_nearest_call& call, con
                                          : static_cast<int32_t>(static_cast<const int64_t*>(lengths)[set]);
 }
 
-// The work of a thread block: a set, its points x from x_begin on, and the points y to compare them with.
+// The work of a thread block: compares a tile of points x of a set, from x_begin on, with points y of the set.
 struct NearestPart {
   int64_t set;
   uint32_t split;
@@ -31,7 +31,8 @@ struct NearestPart {
   int32_t y_begin;  // inside the set; a multiple of kGroup unless the part is empty
   int32_t y_end;
 
-  // kTile is the number of points x per thread block. Parts of y begin at multiples of kGroup.
+  // Returns the part of the calling thread block. kTile is the number of points x per thread block. Parts of y begin at
+  // multiples of kGroup.
   template <int kTile, int kGroup>
   static __device__ __forceinline__ NearestPart Of(const NearestParams& params) {
     NearestPart part;
@@ -50,7 +51,7 @@ struct NearestPart {
   }
 };
 
-// Writes the final result of point `x` of a set. Without such a point it is 0 and -1; without any y, argmin is -1.
+// Writes the final result of point `x` of a set. If x >= num_x, the result is 0 and -1. If num_y is 0, argmin is -1.
 __device__ __forceinline__ void WriteNearest(const NearestParams& params, int64_t set, int64_t x, int32_t num_x,
                                              int32_t num_y, float distance, int32_t argmin) {
   const int64_t row = set * params.call.max_x + x;
@@ -58,7 +59,7 @@ __device__ __forceinline__ void WriteNearest(const NearestParams& params, int64_
   params.argmin[row] = x < num_x && num_y > 0 ? argmin : -1;
 }
 
-// Writes the result of one part of y for point `x`, or the final result if there is only one part.
+// Writes the result of this part of y for point `x`; if there is only one part, it is the final result.
 __device__ __forceinline__ void WritePart(const NearestParams& params, const NearestPart& part, int64_t x,
                                           float distance, int32_t argmin) {
   if (params.num_splits == 1) {

@@ -1,6 +1,5 @@
-// Gradients of nearest distances. Of the results of the forward pass, they need only the argmin. The gradient of a
-// point x depends on one y. For gradients of y, the points x are sorted by their nearest y, and a warp adds up the
-// points x of one y in a fixed order. No addition is atomic.
+// Gradients of nearest distances. The gradient of a point x depends on one y. For gradients of y, the points x are
+// sorted by their nearest y, and a warp adds up the points x of one y in a fixed order, without atomic additions.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -16,7 +15,7 @@ constexpr uint32_t kElementThreads = 256;
 constexpr int kRowThreads = 128;
 constexpr int kRowWarps = kRowThreads / 32;
 
-// Returns the row of y that is nearest to a row of x, or -1 if the row of x adds nothing to any gradient.
+// Returns the row of y that is nearest to a row of x; -1 if the row of x adds nothing to any gradient.
 __device__ __forceinline__ int64_t MatchOf(const NearestGradientParams& params, int64_t row) {
   const int32_t match = params.argmin[row];
   if (match < 0 || params.distance_gradients[row] == 0) return -1;
@@ -42,8 +41,8 @@ __global__ void __launch_bounds__(kElementThreads)
   static_cast<T*>(params.x_gradients)[row * dim + column] = Narrow<T>(gradient);
 }
 
-// Writes the keys and entries that SortMatches sorts. The key of a row of x is the number of the row of y that it
-// matches (MatchOf), or num_y if there is none. The entry is the number of the row of x.
+// Writes the keys and entries for SortMatches. The key of a row of x is MatchOf, or num_y instead of -1. The entry is
+// the number of the row of x.
 __global__ void __launch_bounds__(kElementThreads)
     NearestKeysKernel(const __grid_constant__ NearestGradientParams params, int64_t num_x, int64_t num_y) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kElementThreads + threadIdx.x;
@@ -53,8 +52,8 @@ __global__ void __launch_bounds__(kElementThreads)
   params.matches.entries[row] = static_cast<uint32_t>(row);
 }
 
-// A warp computes the gradient of a row of y with kDim columns. The lanes take the rows of x that match it in turn, and
-// a fixed tree adds the lanes' sums.
+// A warp computes the gradient of a row of y with kDim columns. The rows of x that match it are dealt to the lanes in
+// turn, and the lanes' sums are added in a fixed tree.
 template <class T, int kDim>
 __global__ void __launch_bounds__(kRowThreads)
     SmallYGradientsKernel(const __grid_constant__ NearestGradientParams params, int64_t num_y) {
@@ -86,7 +85,8 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-// A warp computes 128 columns of the gradient of a row of y. It adds the rows of x that match it in ascending order.
+// A warp computes 128 columns of the gradient of a row of y: it adds the rows of x that match this row, in ascending
+// order.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads)
     WideYGradientsKernel(const __grid_constant__ NearestGradientParams params, int64_t num_y) {

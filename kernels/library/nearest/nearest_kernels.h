@@ -1,4 +1,4 @@
-// The kernels of nearest.h: their parameters and their launches.
+// The kernels of nearest.h: parameters and launches.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,8 +10,8 @@
 
 namespace maxsim::library {
 
-// Points with at most this many columns stay in registers (SmallNearestKernel). Wider points are compared tile by tile
-// (WideNearestKernel).
+// Points with at most this many columns stay in registers (LaunchSmallNearest). Wider points are compared tile by tile
+// in shared memory (LaunchWideNearest).
 inline constexpr int32_t kSmallNearestDim = 4;
 
 struct NearestParams {
@@ -21,7 +21,7 @@ struct NearestParams {
   float* distances;      // [num_sets, max_x]
   int32_t* argmin;       // [num_sets, max_x]
 
-  // The results of each part of y, if there are several parts. A second kernel takes the smallest.
+  // The results of each part of y if num_splits > 1. LaunchJoinSplits takes the smallest.
   float* split_distances;  // [num_splits, num_sets, max_x] or null
   int32_t* split_argmin;   // [num_splits, num_sets, max_x] or null
 };
@@ -36,14 +36,14 @@ struct NearestGradientParams {
   SortedMatches matches;            // rows of x by the row of y that they are nearest to
 };
 
-// Fills in num_x_tiles and num_splits. They depend only on the shape, and results do not depend on them.
+// Sets num_x_tiles and num_splits from the call's shape. Results do not depend on them.
 void PlanNearest(NearestParams* params);
 
 // LaunchSmallNearest takes points with at most kSmallNearestDim columns, LaunchWideNearest points with more.
 cudaError_t LaunchSmallNearest(const NearestParams& params, cudaStream_t stream);
 cudaError_t LaunchWideNearest(const NearestParams& params, cudaStream_t stream);
 
-// Writes the smallest (distance, index) of all parts of y.
+// Writes the smallest (distance, index) of all parts of y as the result.
 cudaError_t LaunchJoinSplits(const NearestParams& params, cudaStream_t stream);
 
 cudaError_t LaunchXGradients(const NearestGradientParams& params, cudaStream_t stream);

@@ -1,5 +1,5 @@
-// A call of nearest.h in the form that its backends use: checked, and read from the structures of any version of the
-// header.
+// A call of nearest.h in the form that its backends use: read from the structures of any version of the header, and
+// checked.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ struct NearestProblem {
   int64_t num_y() const { return call.num_sets * call.max_y; }
 };
 
-// Reads what `call` points to and checks every number of it, without reading points or lengths.
+// Copies the caller's structure and checks its numbers. Does not read points and lengths.
 Status ReadNearest(const maxsim_nearest_call* call, NearestProblem* problem);
 
-// Reads the caller's structure and checks it against the problem.
+// Copies the caller's structure `given` and checks it against the problem.
 Status ReadNearestGradients(const NearestProblem& problem, const maxsim_nearest_gradients* given,
                             maxsim_nearest_gradients* gradients);
 
@@ -32,8 +32,8 @@ Status ReadNearestGradients(const NearestProblem& problem, const maxsim_nearest_
 Status CpuNearest(const NearestProblem& problem, float* distances, int32_t* argmin);
 Status CpuNearestBackward(const NearestProblem& problem, const maxsim_nearest_gradients& gradients);
 
-// The passes on the current CUDA device. They put work on the call's stream, and neither wait nor allocate. In a build
-// without CUDA they return an error that says so.
+// The passes on the current CUDA device. They enqueue work on the call's stream, without waiting for it or allocating
+// memory. In a build without CUDA they return an error.
 Status CudaNearestWorkspaceBytes(const NearestProblem& problem, int32_t pass, size_t* bytes);
 Status CudaNearest(const NearestProblem& problem, float* distances, int32_t* argmin);
 Status CudaNearestBackward(const NearestProblem& problem, const maxsim_nearest_gradients& gradients);

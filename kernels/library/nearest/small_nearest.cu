@@ -1,7 +1,7 @@
-// Nearest points of few columns. A thread has kPoints points x in registers, and the thread block walks through tiles
-// of y in shared memory. All threads read the same y at a time. A pair takes two instructions per column and one
-// minimum. A thread remembers only the group of kGroup points y that the smallest distance came from, and finds the
-// index in this group once, at the end.
+// Nearest points of few columns. A thread has kPoints points x in registers, and the thread block loads tiles of y into
+// shared memory, which all threads read point by point. A pair takes two instructions per column and one minimum. A
+// thread keeps only the group of kGroup points y that had the smallest distance, and finds the index in this group at
+// the end.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -27,7 +27,8 @@ struct alignas(kDim == 1   ? 4
   float values[kDim == 3 ? 4 : kDim];
 };
 
-// The squared distance. Its operations and their order are fixed, so that the same pair gives the same bits again.
+// Returns the squared distance of x and y. The order of its operations is fixed, so that computing it again gives the
+// same bits.
 template <int kDim>
 __device__ __forceinline__ float SmallDistance(const float (&x)[kDim], const SharedPoint<kDim>& y) {
   float distance = 0;
@@ -138,7 +139,8 @@ cudaError_t LaunchSmallOf(const NearestParams& params, cudaStream_t stream) {
 
 constexpr int kJoinThreads = 256;
 
-// Parts of y are in ascending order, so that a strict comparison keeps the smallest index of equals.
+// Takes the smallest distance of all parts of y. Parts are in ascending order, and the comparison is strict, so the
+// smallest index of equals stays.
 __global__ void __launch_bounds__(kJoinThreads) JoinSplitsKernel(const __grid_constant__ NearestParams params) {
   const int64_t num_x = params.call.num_sets * params.call.max_x;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kJoinThreads + threadIdx.x;
@@ -177,8 +179,8 @@ void PlanNearest(NearestParams* params) {
   const int64_t tile_x = small ? kSmallTileX : 128;
   // The smallest part of y that is worth a thread block of its own.
   constexpr int64_t kSmallestPart = 128;
-  // About 30 (small) or 8 thread blocks per multiprocessor of a large GPU, so that few multiprocessors are idle while
-  // the last thread blocks finish.
+  // About 30 (small points) or 8 thread blocks per multiprocessor of a large GPU, so that few multiprocessors are idle
+  // while the last thread blocks run.
   const int64_t wanted_blocks = small ? 4096 : 1024;
   params->num_x_tiles = static_cast<uint32_t>((call.max_x + tile_x - 1) / tile_x);
   const int64_t num_tiles = call.num_sets * params->num_x_tiles;

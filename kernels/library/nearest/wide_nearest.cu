@@ -1,5 +1,5 @@
-// Nearest points of many columns: SumPairs computes the distances of tiles of 128 x by 64 y, and each thread keeps the
-// smallest distances of its pairs.
+// Nearest points of many columns. SumPairs computes the distances of tiles of 128 points x by 64 points y. Each thread
+// keeps the smallest distance, with its index, for each of its points x.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kPairThreads) WideNearestKernel(const __grid_c
   }
 #pragma unroll
   for (int i = 0; i < kPairsX; ++i) {
-    // The 16 lanes that share the row agree on the smallest index of the smallest distance.
+    // Finds the smallest distance of the 16 lanes that share the row and, of equal ones, the smallest index.
 #pragma unroll
     for (int offset = 8; offset > 0; offset /= 2) {
       const float other = __shfl_xor_sync(0xffffffffu, best[i], offset);

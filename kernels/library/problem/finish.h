@@ -1,4 +1,4 @@
-// Wraps the body of every C function of the library.
+// Wraps the C functions of the library.
 #pragma once
 
 #include "absl/functional/function_ref.h"
@@ -7,8 +7,8 @@
 
 namespace maxsim::library {
 
-// Runs the body of a C function: no exception leaves it, and the text of its error is kept for maxsim_last_error.
-// Returns the code of the body's status. Thread-safe.
+// Runs the body of a C function and returns the code of its status. Turns exceptions into error codes, and keeps the
+// text of an error for maxsim_last_error. Thread-safe.
 maxsim_status Finish(absl::FunctionRef<Status()> body);
 
 }  // namespace maxsim::library

@@ -11,10 +11,10 @@
 namespace maxsim::library {
 namespace {
 
-// Maximum number of elements of a matrix or of the results. It keeps products of the sizes of a call from overflowing.
+// Maximum number of elements of a matrix or of the results, so that products of a call's sizes cannot overflow.
 constexpr int64_t kMaxElements = int64_t{1} << 48;
 
-// The size of each structure in the oldest version of the headers that programs may have been compiled with.
+// The size of each structure in the oldest version of the header with which programs may have been compiled.
 constexpr size_t kFirstTokensSize = 96;
 constexpr size_t kFirstCallSize = 88;
 constexpr size_t kFirstGradientsSize = 48;

@@ -1,5 +1,5 @@
-// A call of the library in the form that its backends use: with checked shapes, and read from the structures of any
-// version of maxsim.h.
+// A call of the library in the form that its backends use: read from the structures of any version of maxsim.h, and
+// with checked shapes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace maxsim::library {
 
-// A call whose shapes fit together. It borrows the caller's memory.
+// A call whose shapes were checked. Points into the caller's memory.
 struct Problem {
   maxsim_call call = {};
   maxsim_tokens queries = {};
@@ -22,21 +22,20 @@ struct Problem {
   int32_t dim() const { return queries.dim; }
   int64_t num_argmax() const { return num_pairs * queries.max_tokens; }
 
-  // Returns whether each document token has a scale of its own, which must be applied before the maximum over tokens is
-  // taken.
+  // Returns whether each document token has its own scale, which must be applied before taking the maximum over tokens.
   bool scales_document_tokens() const {
     return type() == ScalarType::kI8 && documents.scale_of == MAXSIM_SCALE_PER_TOKEN;
   }
 };
 
-// How document rows are given: as vectors in maxsim_tokens::rows, or as codes in another structure.
+// How the caller passes document rows: as vectors in maxsim_tokens::rows, or as codes in another structure.
 enum class DocumentRows { kVectors, kCoded };
 
-// Reads what `call` points to and checks every number of it, without reading rows, offsets, lengths, masks, scales,
-// weights or candidates.
+// Copies the caller's structures and checks their numbers. Does not read arrays (rows, offsets, lengths, masks, scales,
+// weights, candidates).
 Status ReadProblem(const maxsim_call* call, Problem* problem, DocumentRows document_rows = DocumentRows::kVectors);
 
-// Reads the caller's structure and checks it against the problem.
+// Copies the caller's structure `given` and checks it against the problem.
 Status ReadGradients(const Problem& problem, const maxsim_gradients* given, maxsim_gradients* gradients);
 
 }  // namespace maxsim::library

@@ -1,4 +1,4 @@
-// Reads the structures of the library's headers, whatever version of them the caller has, and checks their numbers.
+// Reads the structures of the library's headers, of any version that the caller may have, and checks their numbers.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 
 namespace maxsim::library {
 
-// Returns the text of an error: the structure, its member, the value, and what is accepted.
+// Returns the text of an error with the structure, its member, the value, and what is accepted.
 inline std::string Text(const char* name, const char* member, int64_t value, const std::string& accepted) {
   return std::string(name) + member + " is " + std::to_string(value) + "; " + accepted;
 }
 
-// Copies a structure of another version: members that the caller does not know become zero, and members that this
-// version does not know must be zero.
+// Copies a structure of the caller's version. Members that the caller's version lacks become zero. If the caller's
+// version has members that this library does not know, they must be zero.
 template <typename Struct>
 Status ReadStruct(const char* name, const Struct* given, size_t first_size, Struct* target) {
   if (given == nullptr) return InvalidArgument(std::string(name) + " is null");
@@ -58,7 +58,7 @@ inline Status CheckAbsent(const char* name, const char* member, const void* poin
   return InvalidArgument(std::string(name) + member + " is not null; there is none " + where);
 }
 
-// Returns the first error, in the order of the arguments.
+// Returns the first argument that is an error; OK if there is none.
 template <typename... Statuses>
 Status First(Status status, Statuses... others) {
   if constexpr (sizeof...(others) == 0) {
@@ -68,8 +68,8 @@ Status First(Status status, Statuses... others) {
   }
 }
 
-// Checks that a call's workspace has `wanted` bytes. `source` names the function that returns this number, for the
-// error.
+// Checks that a call's workspace has at least `wanted` bytes and is aligned. `source` is the name, for the error, of
+// the function that returns `wanted`.
 inline Status CheckWorkspaceMemory(const void* workspace, size_t bytes, size_t wanted, const char* source) {
   if (wanted == 0) return {};
   if (workspace == nullptr || bytes < wanted) {

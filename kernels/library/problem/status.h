@@ -1,5 +1,5 @@
-// The result of the library's functions: a code of maxsim.h and the text of an error. The library has its own type
-// instead of absl::Status, because it links only the C and C++ libraries, so that one file works in every program.
+// The result of the library's internal functions: a code of maxsim.h and the text of an error. Not absl::Status,
+// because libmaxsim.so must need no library but those of C and C++.
 #pragma once
 
 #include <string>

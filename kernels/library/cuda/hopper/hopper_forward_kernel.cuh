@@ -1,19 +1,19 @@
-// The forward pass on Hopper: a warp loads tiles of documents and says which of their tokens count; one or two
-// warpgroups multiply them (wgmma) with query rows that stay in registers.
+// The forward pass on Hopper. One warp loads tiles of documents and finds out which of their tokens count. One or two
+// warpgroups multiply the tiles (wgmma) with query rows, which stay in registers.
 //
-// A warp of a warpgroup has one query tile. Rows 0 to 15 of the tile belong to one product and rows 16 to 31 to a
-// second product, so that all maxima of a query tile are in the registers of one warp. Each lane remembers, for each of
-// its four rows, the best similarity so far, and, if the caller asks for matches, the token that has it. The tensor
-// cores work for one warpgroup while the other compares.
+// Each multiplying warp has one query tile (32 rows). Rows 0 to 15 belong to one product and rows 16 to 31 to a second
+// one, so that all maxima of a query tile are in the registers of one warp. Each lane keeps, for each of its four rows,
+// the best similarity so far and, if the caller asks for matches, its token. While one warpgroup compares, the tensor
+// cores work for the other.
 //
-// The results have the same bits as those of forward_kernel.cuh: both add groups of 16 columns in order, take the first
-// of equal tokens, and use the butterfly of docs/internals/correctness.md.
+// The results have the same bits as those of forward_kernel.cuh: both kernels add groups of 16 columns in order, take
+// the first of equal tokens, and add maxima in the fixed tree of docs/internals/correctness.md.
 //
 // NOTES:
 //  - A tile's rows past the end of its document belong to the next document, or are zeros past the end of the array.
-//    They are multiplied, but their products are not used.
-//  - One lane reads a tile's description and broadcasts it, so that the compiler knows that it is the same in all
-//    lanes.
+//    Their products are computed but not used.
+//  - One lane reads a tile's description (HopperTile) and broadcasts it, so that the compiler knows that all lanes have
+//    the same values.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -29,8 +29,9 @@
 
 namespace maxsim::library {
 
-// Registers per thread for each role. A multiprocessor has 65,536 registers. A thread block is launched with an equal
-// share for each thread; loading warps then give registers up, and multiplying warps take them.
+// Registers per thread. A thread block is launched with the same number (kLaunch) for every thread. Then the warps of
+// the loading warpgroup keep only kLoader, and multiplying warps take kMultiplier. A multiprocessor has 65,536
+// registers.
 template <int kWarpgroups>
 struct HopperRegisters {
   static constexpr int kBlocks = kWarpgroups == 1 ? 2 : 1;  // per multiprocessor
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(HopperRegisters<kWarpgroups>::kThreads, Hopper
   if (threadIdx.x == 0) HopperRing<Shared>(base).Init(kWarps);
   __syncthreads();
   const HopperPart part(params);
-  // The number comes from one lane, so that the compiler knows that it is the same for the whole warp.
+  // Broadcasts the number from one lane, so that the compiler knows that it is the same for the whole warp.
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0);
   if (warp >= kWarps) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers::kLoader));

@@ -1,4 +1,4 @@
-// The warp that loads tiles of documents, and says which of their tokens count.
+// The warp that loads tiles of documents and finds out which of their tokens count.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@ namespace maxsim::library {
 
 namespace sm90 = cuda::sm90;
 
-// The warp that loads tiles.
+// The loading warp.
 template <int kHalves, class Shared>
 class HopperLoader {
  public:
@@ -27,7 +27,7 @@ class HopperLoader {
     Document next = At(part_.begin);
     for (int64_t place = part_.begin; place < part_.end; ++place) {
       const Document document = next;
-      // Looks up the next document one document ahead, so that its loads need not wait.
+      // Looks up the next document already now, so that loading its tiles need not wait.
       if (place + 1 < part_.end) next = At(place + 1);
       int32_t first = 0;
       do {
@@ -58,7 +58,8 @@ class HopperLoader {
     const int32_t num_tokens = max(0, min(kHopperTokens, document.length - first));
     if (lane_ == 0) {
       constexpr int32_t kBoxBytes = kHopperBoxTokens * kHopperHalfBytes;
-      // Loads only the boxes that the multiplying warps read: those up to the last token, and at least one.
+      // Loads only the boxes (parts of a tile) that the multiplying warps read: those up to the last token, but at
+      // least one.
       const int32_t num_boxes = max(1, (num_tokens + kHopperBoxTokens - 1) / kHopperBoxTokens);
       sm90::ArriveExpecting(ring_.Full(), static_cast<uint32_t>(num_boxes * kHalves * kBoxBytes));
 #pragma unroll

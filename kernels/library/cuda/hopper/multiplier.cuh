@@ -1,4 +1,4 @@
-// The warps that multiply tiles with a query tile, and keep the best similarities.
+// The warps that multiply document tiles with query tiles and keep the best similarities.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,8 +25,8 @@ class HopperMultiplier {
   static constexpr int kStepsOfHalf = kHopperHalfBytes / kStepBytes;
   using Sums = float[kHopperTokens / 2];
 
-  // The best similarity of a row in a document so far, and what is needed to tell which of four tokens has it: tokens
-  // t, t + 1, t + 8 and t + 9, where t is the first one.
+  // A row's best similarity in the current document so far, and what is needed to find its token later. It is one of
+  // the four tokens t, t + 1, t + 8 and t + 9, where t is `token`.
   struct Best {
     float value;
     float first;    // the similarity of the first token,
@@ -34,7 +34,7 @@ class HopperMultiplier {
     float third;    // and that of the third
     int32_t token;  // the first token, or kNoToken
 
-    // Returns the first of the four that has the value.
+    // Returns the first of the four tokens whose similarity is `value`.
     __device__ __forceinline__ int32_t Token() const {
       if (token == kNoToken) return kNoToken;
       return token + (first == value ? 0 : of_pair == value ? 1 : third == value ? 8 : 9);
@@ -75,7 +75,7 @@ class HopperMultiplier {
   }
 
  private:
-  // Loads the query tile: the operands of both products, factors, and which rows count.
+  // Loads the query tile: the operands of both products, the rows' factors, and which rows count.
   __device__ __forceinline__ void ReadRows() {
     const DeviceProblem& problem = p_.forward.problem;
     const int32_t first = query_tile_ * kQueryTileTokens;
@@ -109,7 +109,7 @@ class HopperMultiplier {
         __any_sync(0xffffffffu, row_counts_[0][0] || row_counts_[0][1] || row_counts_[1][0] || row_counts_[1][1]);
   }
 
-  // Returns the row of the query tile that a lane's sums belong to.
+  // Returns the row of the query tile to which a lane's sums of this set and h belong.
   __device__ __forceinline__ int RowOf(int set, int h) const { return set * 16 + h * 8 + lane_ / 4; }
 
   __device__ __forceinline__ void ReadTile() {
@@ -155,7 +155,7 @@ class HopperMultiplier {
     sm90::CommitGroup();
   }
 
-  // Multiplies the query tile with the tile's first N tokens, and releases the tile.
+  // Multiplies the query tile with the document tile's first N tokens, and releases the document tile.
   template <int N>
   __device__ __forceinline__ void Multiply() {
     Sums sums[kSets];
@@ -174,7 +174,7 @@ class HopperMultiplier {
     all ? Raise<N, true>(sums[1], 1) : Raise<N, false>(sums[1], 1);
   }
 
-  // Updates the best similarities, four of a lane's tokens at a time. kAll says that all N tokens count.
+  // Updates the best similarities, four of a lane's tokens at a time. kAll: all N tokens count.
   template <int N, bool kAll>
   __device__ __forceinline__ void Raise(const Sums& sums, int set) {
     const int32_t own = lane_ % 4 * 2;
@@ -207,9 +207,10 @@ class HopperMultiplier {
     }
   }
 
-  // Replaces the best by four tokens if their largest similarity is larger. A lane's tokens come in ascending order,
-  // so that the first of equals stays. Values are moved by multiply-adds, because selects would run on the unit that is
-  // busy with comparisons. The factor is a parameter (p_.one), so that the assembler cannot simplify them to moves.
+  // Replaces `best` by four new tokens if their largest similarity is larger. A lane's tokens are in ascending order,
+  // so the first of equals stays. Values are copied by multiply-adds (times 1, plus 0), because selects would run on
+  // the unit that is busy with comparisons. The factor 1 is a kernel parameter (p_.one), so that the assembler cannot
+  // turn them into moves.
   __device__ __forceinline__ void RaiseTo(float largest, float first, float of_pair, float third, int octet, Best* best,
                                           int32_t* raised) const {
     asm("{\n.reg .pred more;\nsetp.gt.f32 more, %5, %0;\n@more fma.rn.f32 %0, %5, %10, %11;\n"
@@ -219,7 +220,7 @@ class HopperMultiplier {
         : "f"(largest), "f"(first), "f"(of_pair), "f"(third), "r"(octet), "f"(p_.one), "f"(0.0f));
   }
 
-  // Combines the best similarities of the four lanes of a row, writes the matches, and adds the weighted maxima.
+  // Combines the best similarities of the four lanes of a row, writes the matches, and adds up the weighted maxima.
   __device__ __forceinline__ void FinishDocument() {
     const DeviceProblem& problem = p_.forward.problem;
     const int64_t pair = query_ * problem.list_length + place_;
@@ -254,7 +255,7 @@ class HopperMultiplier {
         term[s][h] = row_counts_[s][h] ? __fmul_rn(best, factor_[s][h]) : 0.0f;
       }
     }
-    // The butterfly of distances 16, 8, 4, 2, 1 over the query tile's rows.
+    // Adds the rows in a fixed tree (butterfly): distances 16, 8, 4, 2 and 1 between rows of the query tile.
     float sum = __fadd_rn(__fadd_rn(term[0][0], term[1][0]), __fadd_rn(term[0][1], term[1][1]));
 #pragma unroll
     for (int distance = 16; distance >= 4; distance /= 2) {

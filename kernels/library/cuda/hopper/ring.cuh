@@ -1,4 +1,4 @@
-// The ring of tiles in a thread block's shared memory, and the thread block's part of the call.
+// The ring of document tiles in a thread block's shared memory, and the thread block's part of the call.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,7 @@ namespace sm90 = cuda::sm90;
 // A thread block's shared memory.
 template <int kHalves, int kWarpgroups>
 struct HopperShared {
-  // Two thread blocks of one warpgroup share a multiprocessor.
+  // With one warpgroup, two thread blocks share a multiprocessor's shared memory, so each has half as many stages.
   static constexpr int kStages = (kWarpgroups == 1 ? 4 : 8) * (3 - kHalves);
   static constexpr int kTileBytes = kHalves * kHopperTokens * kHopperHalfBytes;
 
@@ -26,7 +26,7 @@ struct HopperShared {
   uint64_t empty[kStages];  // barrier: every multiplying warp is done with the tile
 };
 
-// Shared-memory addresses of the parts of a HopperShared, and a warp's position in the ring.
+// A warp's position (stage) in the ring, and the shared-memory addresses of this stage's parts of HopperShared.
 template <class Shared>
 class HopperRing {
  public:
@@ -45,7 +45,7 @@ class HopperRing {
     parity_ ^= 1;
   }
 
-  // Called by one thread before any other thread uses the ring.
+  // Must be called by one thread before any other thread uses the ring.
   __device__ __forceinline__ void Init(int readers) {
     for (; stage_ < Shared::kStages; ++stage_) {
       sm90::InitBarrier(Full(), 2);  // two arrivals: after copies are started, and after the tile is described
@@ -72,7 +72,7 @@ struct HopperPart {
   int64_t begin;  // positions in the list
   int64_t end;
 
-  // Thread blocks with the same documents have consecutive numbers, so that they share the documents in the L2 cache.
+  // Thread blocks with the same documents have consecutive numbers, so that they find the documents in the L2 cache.
   __device__ __forceinline__ explicit HopperPart(const HopperForwardParams& p) {
     const HopperForwardPlan& plan = p.plan;
     const int64_t block = blockIdx.x;
