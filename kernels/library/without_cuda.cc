@@ -1,4 +1,5 @@
-// Replaces the CUDA passes in a build without CUDA. Every pass fails as unsupported.
+// Replaces the CUDA passes of maxsim.h in a build without CUDA. Every pass returns MAXSIM_UNSUPPORTED, and
+// CudaAvailable returns false.
 #include "kernels/library/cuda/cuda_passes.h"
 
 namespace maxsim::library {

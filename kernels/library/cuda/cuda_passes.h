@@ -14,8 +14,7 @@ bool CudaAvailable();
 
 // Implement maxsim_workspace_bytes, maxsim_forward and maxsim_backward. They launch kernels on the current device and
 // the call's stream, without waiting for them, and allocate no memory. A call may have at most 2^31 - 1 pairs of a
-// query and a document. A backward pass that sorts its matches (SortsDocumentMatches) may have at most 2^31 - 1 entries
-// of the argmax.
+// query and a document; maxsim.h states the limits of the backward pass.
 Status CudaWorkspaceBytes(const Problem& problem, int32_t pass, size_t* bytes);
 Status CudaForward(const Problem& problem, float* scores, int32_t* argmax);
 Status CudaBackward(const Problem& problem, const maxsim_gradients& gradients);

@@ -18,7 +18,7 @@ int KeyBits(int64_t num_rows) {
   return bits;
 }
 
-// Writes where each row's matches begin and end. Rows without a match keep 0 for both, which the caller has written.
+// Writes where each row's matches begin and end. Rows without a match keep the 0 that SortMatches has written for both.
 __global__ void __launch_bounds__(kFindRowsThreads)
     FindRowsKernel(const __grid_constant__ SortedMatches matches, int64_t num_entries, int64_t num_rows) {
   const int64_t idx = static_cast<int64_t>(blockIdx.x) * kFindRowsThreads + threadIdx.x;

@@ -1,6 +1,6 @@
-// The forward pass over residual codes on compute capability 8.0 and later: scores, and which document token each query
-// token matched. kernels/cuda/score/residual/coded_warp.cuh does the work. Scores are added up as in
-// cuda/forward_kernel.cuh.
+// The forward pass over residual codes on compute capability 8.0 and later: scores, and the document token that each
+// query token matched. Passes the library's calls to CodedWarp (kernels/cuda/score/residual/coded_warp.cuh), which does
+// the work. Scores are added up as in cuda/forward_kernel.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@
 
 namespace maxsim::library {
 
-// The work of a thread block: 32 tokens of a query.
+// A thread block's part of a call, in the form that CodedWarp takes: 32 tokens of a query and some of its pairs.
 class LibraryCall {
  public:
   __device__ __forceinline__ explicit LibraryCall(const CodedParams& params) : p_(params), lane_(threadIdx.x % 32) {

@@ -1,4 +1,4 @@
-// The kernels over residual codes: their parameters, their shared memory and their launches.
+// The kernels over residual codes: parameters and launches.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@
 
 namespace maxsim::library {
 
-// How a call is cut into thread blocks.
+// How a call is divided into thread blocks.
 struct CodedPlan {
   int64_t query_tiles = 1;          // of 32 tokens each, whose sums are added in order
   int64_t documents_per_block = 1;  // consecutive pairs of a query
@@ -34,7 +34,7 @@ struct CodedParams {
                  // multiples of nbits bytes
 };
 
-// Launches the kernel for queries of a type. Codes have 1, 2, 4 or 8 bits per column.
+// Launches the kernel for queries of type kType.
 template <ScalarType kType>
 struct CodedLauncher {
   static cudaError_t Launch(const CodedParams& params, cudaStream_t stream);
@@ -50,7 +50,7 @@ struct CodedGradientParams {
   float* weight_gradients;       // [queries' num_rows] or null
 };
 
-// Writes the gradients that are not null.
+// Writes query_gradients and weight_gradients, unless they are null.
 cudaError_t LaunchCodedGradients(const CodedGradientParams& params, cudaStream_t stream);
 
 }  // namespace maxsim::library

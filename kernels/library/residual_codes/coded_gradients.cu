@@ -1,5 +1,5 @@
-// Gradients of queries and of weights over residual codes. A warp handles one query token: it decodes each document
-// token that the query token matched, and adds the decoded tokens in the order of pairs.
+// Gradients of queries and of weights over residual codes. A warp handles one query token: it decodes the document
+// tokens that the query token matched, and adds them in the order of pairs.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -21,7 +21,7 @@ __device__ __forceinline__ float SumOfWarp(float value) {
   return value;
 }
 
-// Decodes columns `column` .. `column` + 3 of a document token; those from `dim` on are zero.
+// Decodes columns `column` .. `column` + 3 of a document token. Columns from `dim` on are zero.
 template <class T>
 __device__ __forceinline__ Columns DecodeFour(const CodedGradientParams& params, int64_t number, int64_t row,
                                               int32_t column) {
@@ -41,7 +41,7 @@ __device__ __forceinline__ Columns DecodeFour(const CodedGradientParams& params,
   return columns;
 }
 
-// The document token that a query token matched in a pair. If `factor` is 0, there is none.
+// The document token that a query token matched in a pair. If `factor` is 0, it adds nothing to the gradient.
 struct CodedMatch {
   int64_t row = 0;
   int64_t number = 0;
@@ -60,7 +60,7 @@ __device__ __forceinline__ CodedMatch MatchOf(const CodedGradientParams& params,
   return {row, max(int64_t{0}, min(params.codes.num_centroids - 1, number)), gradient};
 }
 
-// Returns the factor of a decoded vector: 1, or 1 / its norm if vectors are normalised.
+// Returns the factor by which a decoded vector is multiplied: 1 / its norm if vectors are normalised, otherwise 1.
 template <class T>
 __device__ __forceinline__ float NormFactor(const CodedGradientParams& params, const CodedMatch& match, int lane) {
   if (params.codes.normalize == 0) return 1.0f;
@@ -73,7 +73,7 @@ __device__ __forceinline__ float NormFactor(const CodedGradientParams& params, c
   return __fdiv_rn(1.0f, fmaxf(__fsqrt_rn(SumOfWarp(squares)), kMinGradientNorm));
 }
 
-// A warp computes 128 columns of a row of the queries' gradients. Thread blocks with blockIdx.y == 0 also write the
+// A warp computes 128 columns of the gradient of a query row. Thread blocks with blockIdx.y == 0 also write the
 // gradients of weights.
 template <class T>
 __global__ void __launch_bounds__(kCodedGradientThreads)
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kCodedGradientThreads)
   const int64_t token = idx % queries.max_tokens;
   const int64_t query_row = FirstRow(queries, query) + token;
   const bool there = token < NumRows(queries, query);
-  // Rows of padding get zeros; a packed matrix has been set to zero before.
+  // In a padded layout, rows without a token get zeros. In other layouts the caller has set all rows to zero.
   if (!there && queries.layout != MAXSIM_PADDED) return;
   const int lane = threadIdx.x % 32;
   const int32_t own_column = blockIdx.y * 128 + lane * 4;

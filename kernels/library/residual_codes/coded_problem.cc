@@ -12,7 +12,7 @@
 namespace maxsim::library {
 namespace {
 
-// The size of the structure in the oldest version of the header that programs may have been compiled with.
+// The size of the structure in the oldest version of the header with which programs may have been compiled.
 constexpr size_t kFirstCodesSize = 64;
 static_assert(sizeof(maxsim_residual_codes) == kFirstCodesSize);
 
@@ -37,7 +37,7 @@ Status CheckCodes(const Problem& problem, const maxsim_residual_codes& codes) {
       CheckPresent("codes", ".bucket_weights", codes.bucket_weights, any_row));
 }
 
-// Checks the centroid numbers of a document's tokens that count. `tokens` is scratch.
+// Checks the centroid numbers of those tokens of a document that count. `tokens` is scratch.
 Status CheckNumbers(const CodedProblem& problem, const HostTokens& documents, int64_t document,
                     std::vector<int32_t>* tokens) {
   documents.CountingTokens(document, tokens);

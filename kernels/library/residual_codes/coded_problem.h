@@ -1,4 +1,4 @@
-// A call over documents of residual codes, in the form that its backends use.
+// A call with documents of residual codes in the form that its backends use.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@
 
 namespace maxsim::library {
 
-// The documents of `problem` have no rows: document row r is decoded from row r of `codes`. Borrows the caller's
-// memory.
+// `problem.documents` has no vectors: document row r is decoded from row r of `codes`. Points into the caller's memory.
 struct CodedProblem {
   Problem problem;
   maxsim_residual_codes codes = {};
@@ -19,10 +18,10 @@ struct CodedProblem {
   int64_t packed_row_bytes() const { return int64_t{problem.dim()} * codes.nbits / 8; }
 };
 
-// Reads what `call` and `codes` point to and checks every number of them, without reading arrays.
+// Copies the caller's structures and checks their numbers. Does not read arrays.
 Status ReadCodedProblem(const maxsim_call* call, const maxsim_residual_codes* codes, CodedProblem* problem);
 
-// Checks offsets, lengths, candidates and the centroid numbers of tokens that count, which lie in host memory.
+// Checks arrays in host memory: offsets, lengths, candidates, and the centroid numbers of tokens that count.
 Status CheckHostCodes(const CodedProblem& problem);
 
 }  // namespace maxsim::library

@@ -15,12 +15,12 @@
 namespace maxsim::library {
 namespace {
 
-// Maximum thread blocks of a grid, and maximum pairs, which the kernel counts in 32 bits.
+// Maximum number of thread blocks of a grid, and of pairs, whose numbers have 32 bits in the kernel.
 constexpr int64_t kMaxCodedBlocks = std::numeric_limits<int32_t>::max();
 
 constexpr int64_t DividedUp(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-// Returns the plan of a call. It depends only on the call's shape.
+// Returns the plan of a call, which depends only on the call's shape.
 CodedPlan PlanCoded(const DeviceProblem& problem) {
   CodedPlan plan;
   plan.query_tiles = std::max<int64_t>(NumQueryTiles(problem.queries.max_tokens), 1);
@@ -36,7 +36,7 @@ CodedPlan PlanCoded(const DeviceProblem& problem) {
   return plan;
 }
 
-// Returns the parameters of a call and the bytes of workspace that it takes.
+// Returns the parameters of a call, and writes the size of its workspace to `bytes`.
 CodedParams MakeParams(const CodedProblem& coded, size_t* bytes) {
   CodedParams params{};
   params.problem = DeviceProblemOf(coded.problem);

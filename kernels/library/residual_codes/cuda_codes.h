@@ -1,4 +1,4 @@
-// The passes over residual codes on CUDA devices. In a build without CUDA, these functions return an error that says so
+// The passes over residual codes on CUDA devices. In a build without CUDA, they return an error
 // (without_cuda_codes.cc).
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace maxsim::library {
 
-// These do what the functions of residual_codes.h say, on the stream of the call. They launch kernels on the current
-// device, and neither wait nor allocate. A call has at most 2^31 - 1 pairs.
+// Implement the functions of residual_codes.h. They launch kernels on the current device and the call's stream, without
+// waiting for them, and allocate no memory. A call may have at most 2^31 - 1 pairs.
 Status CudaCodesWorkspaceBytes(const CodedProblem& problem, size_t* bytes);
 Status CudaCodesForward(const CodedProblem& problem, float* scores, int32_t* argmax);
 Status CudaCodesBackward(const CodedProblem& problem, const maxsim_gradients& gradients);

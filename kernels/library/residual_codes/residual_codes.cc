@@ -17,7 +17,7 @@
 namespace maxsim::library {
 namespace {
 
-// Decoded vectors are FP32, and queries of any type are widened to FP32. So nothing is rounded a second time.
+// Decodes documents to FP32 and widens queries to FP32, so that decoded values are not rounded again.
 Status CpuCodesForward(const CodedProblem& coded, float* scores, int32_t* argmax) {
   const CodedRowDecoder decoder(coded);
   Problem problem = coded.problem;

@@ -16,8 +16,8 @@ inline int64_t CentroidNumber(const maxsim_residual_codes& codes, int64_t row) {
                                            : static_cast<const int64_t*>(codes.centroid_numbers)[row];
 }
 
-// Borrows the problem. Clamps centroid numbers that are out of range, so that it reads nothing outside of the
-// centroids.
+// Decodes the documents of `problem`, which must outlive this object. Replaces a centroid number that is out of range
+// by the nearest valid one.
 class CodedRowDecoder : public RowDecoder {
  public:
   explicit CodedRowDecoder(const CodedProblem& problem);

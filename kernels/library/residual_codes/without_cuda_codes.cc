@@ -1,4 +1,4 @@
-// Replaces the CUDA passes over residual codes in a build without CUDA. Every call fails as unsupported.
+// Replaces the CUDA passes over residual codes in a build without CUDA. Every call returns MAXSIM_UNSUPPORTED.
 #include "kernels/library/residual_codes/cuda_codes.h"
 
 namespace maxsim::library {

@@ -1,5 +1,5 @@
-// Three-way attention on the CPU. A thread handles one row of the axis that owns the result (TriadicRoles), and walks
-// through the pairs of the other two axes, one tile of the inner axis at a time.
+// Three-way attention on the CPU. A thread handles one row of the owner axis (TriadicRoles), and walks through all
+// pairs of rows of the other two axes, one tile of the inner axis at a time.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -59,7 +59,8 @@ class TriadicPass {
         dim_(static_cast<size_t>(problem.call.dim)),
         row_bytes_(static_cast<int64_t>(problem.row_bytes())) {}
 
-  // Writes the result [num_problems, owner's max_rows, dim], and for kOutput the lse.
+  // Writes the result [num_problems, owner's max_rows, dim]. For kOutput, also writes the lse (log of the sum of
+  // exponentials).
   Status Run(void* result, float* lse) {
     const int64_t num_items = call_.num_problems * roles_.owner.max_rows;
     const int num_threads = num_items < 2 ? 1 : NumThreads(call_.num_threads);
@@ -85,7 +86,7 @@ class TriadicPass {
     if (rows != nullptr) ConvertElements(type_, Row(rows, row), ScalarType::kF32, target->data(), dim_);
   }
 
-  // Adds up all pairs for the owner's row, into slot.sum. Returns the log of the sum of exponentials for kOutput.
+  // Adds up all pairs for the owner's row in slot.sum. For kOutput, returns the log of the sum of exponentials.
   float SumPairs(TriadicSlot& slot, int64_t problem, int64_t owner) {
     float maximum = kMinusInfinity;
     float denominator = 0;

@@ -1,4 +1,5 @@
-// Three-way MaxSim on the CPU. A thread handles one query token and walks through all pairs, tile by tile.
+// Three-way MaxSim on the CPU. A thread handles one query token and walks through all pairs of first and second tokens,
+// tile by tile.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -152,7 +153,7 @@ class TriadicMaxGradientPass {
     return {};
   }
 
-  // These return the rows of a query token's best pair, or -1 if the token adds nothing to any gradient.
+  // Return the row of the first or second token in a query token's best pair; -1 if it adds nothing to any gradient.
   int64_t FirstRow(int64_t entry) const { return PairRow(entry, 0, call_.max_first); }
   int64_t SecondRow(int64_t entry) const { return PairRow(entry, 1, call_.max_second); }
   int64_t PairRow(int64_t entry, int side, int64_t max_rows) const {
@@ -161,8 +162,8 @@ class TriadicMaxGradientPass {
     return entry / call_.max_queries * max_rows + idx;
   }
 
-  // Writes each row of a gradient: the sum of g_entry * (left_row * right_row) over all calls of
-  // add(entry, left_row, right_row) that visit(row, add) makes.
+  // Writes each row of a gradient. visit(row, add) must call add(entry, left_row, right_row) for every term: the row is
+  // the sum of g_entry * (left_row * right_row), where g_entry is the gradient of the entry's maximum.
   template <typename Visit>
   Status WriteRows(int64_t num_rows, void* target, const void* left, const void* right, Visit visit) {
     struct Slot {

@@ -21,8 +21,8 @@ TriadicParams TriadicParamsOf(const TriadicProblem& problem, const TriadicRoles&
   return params;
 }
 
-// Results of a forward pass, one per query. The backward pass that reads them must round the products of queries and
-// keys in the same way as that forward pass.
+// Results of a forward pass, one per query. A backward pass that reads them must round the products of queries and keys
+// as this forward pass did.
 struct QuerySums {
   const float* lse;
   const float* delta;  // <output, gradient of the output>, for every query
@@ -31,7 +31,7 @@ struct QuerySums {
 // The workspace of the backward pass.
 struct TriadicBackwardMemory {
   float* deltas;
-  // The results of a forward pass with QueriesOwnSecondRows. Null unless products are rounded to 16 bits.
+  // The results of a second forward pass (QueriesOwnSecondRows). Null unless products are rounded to 16 bits.
   char* second_output;
   float* second_lse;
   float* second_deltas;
@@ -77,7 +77,7 @@ Status RunGradientPass(const TriadicProblem& problem, const TriadicRoles& roles,
                      "gradients of attention");
 }
 
-// Lays out the memory of the sorts: one for each side (first, second) whose gradients are requested.
+// Lays out the workspace: memory for a sort per side (first, second) whose gradients are requested.
 Status LayOutTriadicMaxGradients(const TriadicMaxProblem& problem, void* memory, TriadicMaxGradientParams* params,
                                  size_t* bytes) {
   Workspace workspace(memory);
@@ -142,8 +142,8 @@ Status CudaTriadicBackward(const TriadicProblem& problem, const maxsim_triadic_g
   QuerySums of_second = saved;
   const bool any_second = gradients.second_key_gradients != nullptr || gradients.second_value_gradients != nullptr;
   if (memory.second_lse != nullptr && any_second) {
-    // The saved softmax was computed from rounded products of queries and first keys. But the passes of SecondOwn round
-    // products of queries and second keys.
+    // The saved lse was computed from rounded products of queries and first keys. The passes of SecondOwn round
+    // products of queries and second keys instead, so computes the softmax again from these.
     const TriadicRoles roles = QueriesOwnSecondRows(problem.call, nullptr);
     status = RunForwardPass(problem, roles, memory.second_output, memory.second_lse);
     if (status.ok()) status = ComputeDeltas(problem, memory.second_output, output_gradients, memory.second_deltas);

@@ -1,6 +1,7 @@
-// A pass of three-way attention in FP32, without tensor cores. Shared memory holds tiles of 64 (or 32) rows and of 32
-// inner rows. Each thread computes the logits of 4 (or 2) rows by 4 inner rows. Only the products of the owner's key
-// and the rows' keys are rounded to the type of the rows, as in the forward pass of F16 on tensor cores.
+// A pass of three-way attention in FP32, without tensor cores (triadic_device.cuh explains passes). Shared memory has
+// tiles of 64 (or 32) rows and of 32 inner rows. Each thread computes the logits of 4 (or 2) rows by 4 inner rows. Only
+// the products of the owner's key and the rows' keys are rounded to the type of the rows, as in the F16 forward pass on
+// tensor cores.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,8 +14,8 @@ inline constexpr int kPlainInner = 32;      // inner rows of a tile
 inline constexpr int kPlainLanesInner = 8;  // neighbouring threads that share rows, each with four inner rows
 inline constexpr int kPlainInnerRows = 4;
 
-// Matrices are stored column by column, so that a thread reads its rows with one load. A warp reads along rows when it
-// fills them; the padding of 16 bytes spreads the warp's stores over the banks.
+// The shared memory of a thread block. Matrices are stored column by column, so that a thread reads its rows with one
+// load. A warp fills them row by row; the padding of 16 bytes spreads its stores over the banks.
 template <int kDim, int kRows>
 struct PlainMemory {
   static constexpr int kBlockRows = kTriadicThreads / kPlainLanesInner * kRows;
@@ -28,7 +29,7 @@ struct PlainMemory {
   WarpResults<kDim> results;
 };
 
-// Reads kRows floats that begin at a multiple of their size.
+// Reads kRows floats from an address that is a multiple of their total size.
 template <int kRows>
 __device__ __forceinline__ void ReadRows(const float* source, float (&values)[kRows]) {
   static_assert(kRows == 2 || kRows == 4);
@@ -41,8 +42,8 @@ __device__ __forceinline__ void ReadRows(const float* source, float (&values)[kR
   }
 }
 
-// Writes the rows of one matrix, from `begin` on, to `tile`, column by column. convert(value, column) returns the value
-// to write.
+// Fills `tile`, which is stored column by column, with the rows of a matrix from `begin` on. Writes convert(value,
+// column) for each value.
 template <class T, int kDim, int kTileRows, class Convert>
 __device__ __forceinline__ void FillColumns(const DeviceRows<T>& rows, int32_t begin, const Convert& convert,
                                             float (&tile)[kDim][kTileRows + 4]) {
@@ -54,7 +55,7 @@ __device__ __forceinline__ void FillColumns(const DeviceRows<T>& rows, int32_t b
   }
 }
 
-// Returns in sums[r][k] the products of a thread's rows with its inner rows.
+// Writes the inner product of the thread's row r and inner row k to sums[r][k].
 template <int kDim, int kRows, int kBlockPitch>
 __device__ __forceinline__ void MultiplyColumns(const float (&rows)[kDim][kBlockPitch],
                                                 const float (&inner)[kDim][kPlainInner + 4],
@@ -183,7 +184,8 @@ class PlainPass {
     }
   }
 
-  // Turns logits, which are relative to the rows' lse, into weights.
+  // Turns logits, which are relative to the rows' lse, into weights. For kKeys, multiplies them by the gradients of the
+  // weights, less delta.
   __device__ __forceinline__ void Weigh(float (&weights)[kRows][kPlainInnerRows]) {
     float reference = 0;
     if constexpr (kMode == TriadicMode::kOutput) {
@@ -218,7 +220,7 @@ class PlainPass {
     }
   }
 
-  // Adds rows * inner_sums over the thread's rows from `row` on, and clears inner_sums.
+  // Adds row * inner_sum for the thread's rows, from `row` on, to sums_, and clears inner_sums_.
   __device__ __forceinline__ void AddRows(const DeviceRows<T>& rows, int32_t row) {
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
@@ -230,7 +232,7 @@ class PlainPass {
     }
   }
 
-  // Stores the warp's sums and softmax for the thread block.
+  // Stores the warp's sums and softmax in shared memory, where WriteResult adds up those of all warps.
   __device__ __forceinline__ void Leave() {
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
@@ -252,8 +254,8 @@ class PlainPass {
   float sums_[kColumns];
 };
 
-// The launch bounds name the thread blocks per multiprocessor. Without this number the assembler would aim at more
-// thread blocks, and spill registers.
+// The launch bounds give the thread blocks per multiprocessor, because without this number the assembler would use
+// fewer registers and spill.
 template <class T, int kDim, int kRows, TriadicMode kMode>
 __global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
     PlainPassKernel(const __grid_constant__ TriadicParams params) {
@@ -275,7 +277,8 @@ cudaError_t LaunchPlainKernel(const TriadicParams& params, cudaStream_t stream) 
   return LaunchRows(PlainPassKernel<T, kDim, kRows, kMode>, kBytes, params, stream);
 }
 
-// Chooses the kernel by its number of columns. With more than 64, shared memory has room for half as many rows.
+// Chooses the kernel by the number of columns. With more than 64 columns, shared memory has room for only half as many
+// rows.
 template <class T, TriadicMode kMode>
 cudaError_t LaunchPlainPass(const TriadicParams& params, cudaStream_t stream) {
   if (params.dim <= 32) return LaunchPlainKernel<T, 32, 4, kMode>(params, stream);

@@ -1,6 +1,7 @@
-// A pass of three-way attention on tensor cores (mma.sync, sm_80), for 16-bit rows. It works like FlashAttention-2,
-// with (a * b) instead of queries. A warp has the products of 16 or 32 rows b with the owner's row a as fragments in
-// registers. It walks through tiles of inner rows: while it uses one tile in shared memory, cp.async copies the next.
+// A pass of three-way attention on tensor cores (mma.sync, sm_80), for 16-bit rows (triadic_device.cuh explains
+// passes). It works like FlashAttention-2, with (a * b) instead of queries. A warp has the products of 16 or 32 rows b
+// with the owner's row a in registers. It walks through tiles of inner rows: while it uses one tile in shared memory,
+// cp.async copies the next.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,11 +15,12 @@ namespace maxsim::library {
 
 inline constexpr int kTensorInner = 64;  // inner rows of a tile
 
-// 16 bytes of padding put eight consecutive rows, which ldmatrix reads at once, into different banks.
+// Elements from row to row of a tile. The padding of 16 bytes puts eight consecutive rows, which ldmatrix reads at
+// once, into different banks.
 template <int kDim>
 inline constexpr int kTensorPitch = kDim + 8;
 
-// A tile of inner keys and one of inner values.
+// The keys and the values of a tile of inner rows.
 template <class T, int kDim>
 struct alignas(16) TensorTile {
   T keys[kTensorInner][kTensorPitch<kDim>];
@@ -50,7 +52,8 @@ __device__ __forceinline__ uint32_t Pack(float low, float high, __nv_bfloat16) {
   return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
-// Starts the copies of inner rows `begin` .. of one matrix. Rows and columns that do not exist become zeros.
+// Starts to copy kTensorInner inner rows of one matrix, from `begin` on. Rows and columns that do not exist become
+// zeros.
 template <class T, int kDim>
 __device__ __forceinline__ void CopyTile(const DeviceRows<T>& inner, int32_t begin, bool aligned,
                                          T (&tile)[kTensorInner][kTensorPitch<kDim>]) {
@@ -71,8 +74,8 @@ __device__ __forceinline__ void CopyTile(const DeviceRows<T>& inner, int32_t beg
   }
 }
 
-// Writes fragments of the products of an owner's vector with 16 rows from `row` on, each multiplied by `row_factor`, in
-// the layout of mma's first operand.
+// Writes the products, column by column, of an owner's vector with 16 rows from `row` on, multiplied by `row_factor`,
+// as fragments of mma's first operand.
 template <class T, int kDim>
 __device__ __forceinline__ void MakeProducts(const DeviceRows<T>& rows, int32_t row, float row_factor,
                                              const float (&owner)[kDim], uint32_t (&fragments)[kDim / 16][4]) {
@@ -89,8 +92,8 @@ __device__ __forceinline__ void MakeProducts(const DeviceRows<T>& rows, int32_t 
   }
 }
 
-// sums[m][n] += fragments[m] times kRows inner rows (mma's second operand, whose columns are the inner rows). `tile` is
-// the shared address of the first of these rows.
+// Adds the inner products of the rows in `fragments` and kRows inner rows to `sums`. `tile` is the shared-memory
+// address of the first of these inner rows.
 template <class T, int kDim, int kRowTiles, int kRows>
 __device__ __forceinline__ void MultiplyRows(const uint32_t (&fragments)[kRowTiles][kDim / 16][4], uint32_t tile,
                                              float (&sums)[kRowTiles][kRows / 8][4]) {
@@ -111,7 +114,8 @@ __device__ __forceinline__ void MultiplyRows(const uint32_t (&fragments)[kRowTil
   }
 }
 
-// sums[m] += weights[m], of kRows inner rows, times these rows.
+// Adds kRows inner rows, each times its weight, to sums[m]. `weights` has the weights of these inner rows for every
+// row.
 template <class T, int kDim, int kRowTiles, int kRows>
 __device__ __forceinline__ void AddWeightedRows(const float (&weights)[kRowTiles][kRows / 8][4], uint32_t tile,
                                                 float (&sums)[kRowTiles][kDim / 8][4]) {
@@ -144,9 +148,9 @@ __device__ __forceinline__ void AddWeightedRows(const float (&weights)[kRowTiles
 // A warp's state, which it keeps from tile to tile.
 template <class T, int kDim, int kRowTiles, TriadicMode kMode>
 struct TensorState {
-  // F16 weights are scaled so that the largest is 2^10. Otherwise F16 would lose weights of 2^-24 times the largest.
+  // F16 weights are scaled so that the largest is 2^10. Otherwise weights below 2^-24 times the largest would become 0.
   static constexpr float kShift = kTensorType<T> == ScalarType::kF16 ? 10 : 0;
-  // Inner rows whose logits are in registers at a time.
+  // Number of inner rows whose logits are in registers at a time.
   static constexpr int kRows = kMode == TriadicMode::kKeys || kDim > 64 ? 16 : 32;
 
   uint32_t key_products[kRowTiles][kDim / 16][4];
@@ -155,7 +159,7 @@ struct TensorState {
   float inner_sums[kRowTiles][kDim / 8][4];
   float added_maximum;  // softmax.maximum when sums were last added to those in shared memory
 
-  // Clears all sums. Of the warp's sums in shared memory, lane t < 4 has columns 8 n + 2 t and 8 n + 2 t + 1.
+  // Clears all sums. In shared memory, lane t < 4 handles columns 8 n + 2 t and 8 n + 2 t + 1 of the warp's sums.
   __device__ __forceinline__ void Clear(WarpResults<kDim>& results) {
     added_maximum = -kTriadicInfinity;
     const int lane = threadIdx.x % 32;
@@ -182,8 +186,9 @@ struct TensorState {
     }
   }
 
-  // Turns the logits of kRows inner rows into weights. Only the first `count` of these rows exist.
-  // `warp_terms` are those of the warp's rows. They are read again each time to save registers.
+  // Turns the logits of kRows inner rows into weights, as PlainPass::Weigh does. Only the first `count` of these rows
+  // exist. `values` is the shared-memory address of their values. `warp_terms`, of the warp's rows, is read every time
+  // to save registers.
   __device__ __forceinline__ void Weigh(int32_t count, uint32_t values, const RowTerms* warp_terms,
                                         float (&logits)[kRowTiles][kRows / 8][4]) {
     RowTerms terms[kRowTiles][2];  // of rows lane / 4 and lane / 4 + 8
@@ -251,7 +256,7 @@ struct TensorState {
     }
   }
 
-  // Adds rows * inner_sums, over the warp's rows from `row` on, to the warp's sums, and clears inner_sums.
+  // Adds row * inner_sum for the warp's rows, from `row` on, to the warp's sums, and clears inner_sums.
   __device__ __forceinline__ void AddRows(const DeviceRows<T>& rows, int32_t row, WarpResults<kDim>& results) {
     const int lane = threadIdx.x % 32;
     const float factor = added_maximum == softmax.maximum ? 1.0f : exp2f(added_maximum - softmax.maximum);
@@ -278,8 +283,8 @@ struct TensorState {
   }
 };
 
-// The launch bounds name the thread blocks per multiprocessor. Without this number the assembler would aim at more
-// thread blocks, and spill registers.
+// The launch bounds give the thread blocks per multiprocessor, because without this number the assembler would use
+// fewer registers and spill.
 template <class T, int kDim, int kRowTiles, TriadicMode kMode>
 __global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
     TensorPassKernel(const __grid_constant__ TriadicParams params) {
@@ -368,7 +373,8 @@ cudaError_t LaunchTensorKernel(const TriadicParams& params, cudaStream_t stream)
   return LaunchRows(TensorPassKernel<T, kDim, kRowTiles, kMode>, kBytes, params, stream);
 }
 
-// Chooses the kernel by its number of columns. With more than 64, registers have room for only 16 rows per warp.
+// Chooses the kernel by the number of columns. With more than 64 columns, registers have room for only 16 rows per
+// warp.
 template <class T, TriadicMode kMode>
 cudaError_t LaunchTensorPass(const TriadicParams& params, cudaStream_t stream) {
   if (params.dim <= 32) return LaunchTensorKernel<T, 32, 2, kMode>(params, stream);

@@ -1,4 +1,4 @@
-// The functions of triadic.h: they read the caller's structures and choose the backend.
+// Implements the functions of triadic.h: reads the caller's structures and chooses the backend.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -25,7 +25,7 @@ constexpr int64_t kMaxTriadicRows = 65536;  // of one problem, so that a pair of
 constexpr int64_t kMaxTriadicProblemRows = std::numeric_limits<int32_t>::max();
 constexpr int32_t kMaxTriadicDim = 128;
 
-// Checks the number of rows of an axis: in each problem, and in all problems together.
+// Checks the number of rows of an axis in each problem, and the number in all problems together.
 Status CheckAxis(const char* member, int64_t num_problems, int64_t max_rows) {
   Status status = CheckRange("call", member, max_rows, 0, kMaxTriadicRows);
   if (!status.ok() || num_problems == 0 || max_rows <= kMaxTriadicProblemRows / num_problems) return status;
@@ -65,7 +65,7 @@ Status CheckTriadicWorkspace(const Problem& problem, int32_t pass, const char* s
   return CheckWorkspaceMemory(problem.call.workspace, problem.call.workspace_bytes, wanted, source);
 }
 
-// Does what maxsim_triadic_workspace_bytes and maxsim_triadic_max_workspace_bytes say.
+// Implements maxsim_triadic_workspace_bytes and maxsim_triadic_max_workspace_bytes.
 template <typename Problem>
 Status TriadicWorkspace(Status read, const Problem& problem, int32_t pass, size_t* bytes) {
   Status status = First(std::move(read), CheckTriadicPass(pass));

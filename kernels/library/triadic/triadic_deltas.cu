@@ -1,4 +1,4 @@
-// Computes <output, gradient of the output> of every query. The gradients of all logits of the query subtract it.
+// Computes delta = <output, gradient of the output> of every query, which the gradients of all its logits subtract.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"

@@ -1,17 +1,18 @@
-// Code that the kernels of three-way attention share: rows of an axis, and the end of a pass.
+// Code that the kernels of three-way attention share.
 //
-// In a pass (TriadicMode), a thread block handles one row `a` of the owner. For rows `b` of a second axis and rows `c`
-// of the inner axis
+// In a pass (TriadicMode), a thread block computes the result for one row `a` of the owner axis. For rows `b` of a
+// second axis and rows `c` of the inner axis (TriadicRoles)
 //
 //   logit_bc = scale * <a, b, c>          weight_bc = exp(logit_bc - lse)           (lse: online for kOutput)
 //
-// So the logits of a tile are a matrix product of (a * b) and c. The sums along c are another matrix product,
-// inner_sum_b = sum_c weight_bc * c. The pass's result is sum_b b * inner_sum_b. Logits are in units of log 2.
+// So the logits of a tile are a matrix product of (a * b), multiplied column by column, and c. The sums over c are
+// another matrix product, inner_sum_b = sum_c weight_bc * c. The result is sum_b b * inner_sum_b. In the kernels,
+// logits and lse are in units of log 2, so that weights are powers of 2.
 //
-// (a * b) is rounded to 16 bits, which changes a logit of 47 by up to 0.1 in BF16. A backward pass must therefore take
-// the lse of a forward pass that rounded the same products, or its weights would not sum to 1. One of a and b is the
-// query, and every pass computes the product as (query * (scale * log2 e)) * key, so that its bits do not depend on
-// which of them is the owner (KeyFactors).
+// (a * b) is rounded to 16 bits, which in BF16 changes a logit of 47 by up to 0.1. So a backward pass must use the lse
+// of a forward pass that rounded the same products; otherwise its weights would not sum to 1. One of a and b is the
+// query. Every pass computes (query * (scale * log2 e)) * key, so that the bits do not depend on which of the two is
+// the owner (KeyFactors).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -59,8 +60,8 @@ __device__ __forceinline__ DeviceRows<T> RowsOf(const TriadicParams& params, con
           params.dim};
 }
 
-// Factors for the keys of the owner and of `rows`, applied before the keys are multiplied with each other: scale * log2
-// e for the query, 1 for the key.
+// The factors by which the owner's vector and those of `rows` are multiplied before their product is taken: scale *
+// log2 e for the query, 1 for the key.
 struct KeyFactors {
   float owner;
   float rows;
@@ -71,7 +72,7 @@ struct KeyFactors {
   }
 };
 
-// Values that belong to a row of `rows`, in addition to its vectors.
+// Numbers that belong to a row of `rows`, in addition to its key and value.
 struct alignas(8) RowTerms {
   float lse;    // in units of log 2; 0 for kOutput; infinity if the row does not exist, so that its weights are 0
   float delta;  // kKeys
@@ -90,13 +91,13 @@ struct alignas(8) RowTerms {
 };
 
 // The online softmax of a warp: the largest logit so far, and a lane's part of the sum of exponentials. Weights are
-// 2^(logit - maximum + shift). The shift makes use of more of the range of F16.
+// 2^(logit - maximum + shift), where the shift uses more of the range of F16.
 struct OnlineSoftmax {
   float maximum = -kTriadicInfinity;
   float denominator = 0;
 
-  // Takes the largest of the lane's new logits. Returns the factor, the same in all lanes, by which the sums so far
-  // must be multiplied.
+  // Updates the maximum with the largest of each lane's new logits. Returns the factor, the same in all lanes, by which
+  // the caller must multiply its sums.
   __device__ __forceinline__ float Raise(float largest) {
 #pragma unroll
     for (int offset = 16; offset > 0; offset /= 2) {
@@ -108,13 +109,13 @@ struct OnlineSoftmax {
     maximum = largest;
     return factor;
   }
-  // Returns the logit that weights are relative to. It is finite even if there were no logits.
+  // Returns maximum - shift, to which weights are relative; 0 if there were no logits.
   __device__ __forceinline__ float Reference(float shift) const {
     return maximum == -kTriadicInfinity ? 0.0f : maximum - shift;
   }
 };
 
-// The results that each warp of a block stores at the end of a pass, to be added up.
+// The results that each warp of a thread block stores at the end of a pass. WriteResult adds them up.
 template <int kDim>
 struct WarpResults {
   float sums[kTriadicWarps][kDim];
@@ -134,7 +135,8 @@ __device__ __forceinline__ void LeaveSoftmax(OnlineSoftmax softmax, WarpResults<
   results.denominators[threadIdx.x / 32] = softmax.denominator;
 }
 
-// Adds up the warps' results in the order of warps, and writes the owner's row. All threads call it, after a barrier.
+// Adds up the warps' results in the order of warps, and writes the owner's row. All threads must call it, after a
+// barrier.
 template <class T, int kDim, TriadicMode kMode>
 __device__ __forceinline__ void WriteResult(const TriadicParams& params, int64_t owner,
                                             const WarpResults<kDim>& results, float shift) {
@@ -164,7 +166,7 @@ __device__ __forceinline__ void WriteResult(const TriadicParams& params, int64_t
   if (column < params.dim) static_cast<T*>(params.result)[owner * params.dim + column] = Narrow<T>(sum);
 }
 
-// Writes the result of an owner row that does not exist: zeros, and for kOutput an lse of minus infinity.
+// Writes the result of an owner row past its problem's length: zeros, and for kOutput an lse of minus infinity.
 template <class T, TriadicMode kMode>
 __device__ __forceinline__ void WriteNothing(const TriadicParams& params, int64_t owner) {
   const int32_t column = static_cast<int32_t>(threadIdx.x);
@@ -172,7 +174,7 @@ __device__ __forceinline__ void WriteNothing(const TriadicParams& params, int64_
   if (kMode == TriadicMode::kOutput && column == 0) params.result_lse[owner] = -kTriadicInfinity;
 }
 
-// Launches a kernel of a pass: a thread block for each row of the owner.
+// Launches the kernel of a pass with one thread block per row of the owner.
 template <class Kernel>
 cudaError_t LaunchRows(Kernel kernel, size_t shared_bytes, const TriadicParams& params, cudaStream_t stream) {
   const cudaError_t error =

@@ -1,4 +1,4 @@
-// The kernels of triadic.h: their parameters and their launches.
+// The kernels of triadic.h: parameters and launches.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace maxsim::library {
 
-// A pass of attention. A thread block has one row of the owner.
+// The parameters of a pass of attention (TriadicMode). A thread block computes one row of the result.
 struct TriadicParams {
   TriadicRoles roles;
   int64_t num_problems;
@@ -24,17 +24,17 @@ struct TriadicParams {
   float* result_lse;   // [num_problems, owner's max_rows] for kOutput
 };
 
-// Launches a pass over rows of `type`. kBF16 rows, and kF16 rows with the mode kOutput, use tensor cores. Other passes
-// compute in FP32. (In the backward pass weights are about 1 / (m l) for m first and l second keys, too small for F16.)
+// Launches a pass over rows of `type`. kBF16 rows, and kF16 rows with the mode kOutput, use tensor cores; other passes
+// compute in FP32. (In a backward pass the weights are about 1 / (number of pairs of keys), too small for F16.)
 cudaError_t LaunchTriadicPass(const TriadicParams& params, ScalarType type, TriadicMode mode, cudaStream_t stream);
 
-// LaunchTriadicPass chooses one of these.
+// LaunchTriadicPass calls one of these four functions.
 cudaError_t LaunchTensorPassF16(const TriadicParams& params, cudaStream_t stream);  // kOutput
 cudaError_t LaunchTensorPassBF16(const TriadicParams& params, TriadicMode mode, cudaStream_t stream);
 cudaError_t LaunchPlainPassF32(const TriadicParams& params, TriadicMode mode, cudaStream_t stream);
 cudaError_t LaunchPlainPassF16(const TriadicParams& params, TriadicMode mode, cudaStream_t stream);  // not kOutput
 
-// Writes <output, gradient> of every query [num_rows].
+// Writes delta = <output, gradient of the output> of every query: [num_rows].
 cudaError_t LaunchTriadicDeltas(const void* output, const void* output_gradients, ScalarType type, int32_t dim,
                                 int64_t num_rows, float* deltas, cudaStream_t stream);
 
@@ -44,7 +44,7 @@ struct TriadicMaxParams {
   float* maxima;        // [num_problems, max_queries]
   int32_t* argmax;      // [num_problems, max_queries, 2]
 
-  // The results of each part, if there are several parts. A second kernel takes the best.
+  // The results of each part if num_splits > 1. A second kernel takes the best.
   float* split_maxima;    // [num_splits, num_problems, max_queries] or null
   uint32_t* split_pairs;  // their pairs, as PackPair packs them
 };
@@ -61,12 +61,12 @@ struct TriadicMaxGradientParams {
   SortedMatches second_matches;    // query tokens by the row of second
 };
 
-// Sets num_splits, which depends only on the shape of the call. The call has the same results with any num_splits.
+// Sets num_splits from the call's shape. Results do not depend on it.
 void PlanTriadicMax(TriadicMaxParams* params);
 
 cudaError_t LaunchTriadicMax(const TriadicMaxParams& params, cudaStream_t stream);
 
-// Writes the gradients that are not null, after the matches were sorted.
+// Sorts the matches and writes the gradients that are not null.
 cudaError_t LaunchTriadicMaxGradients(TriadicMaxGradientParams params, cudaStream_t stream);
 
 }  // namespace maxsim::library

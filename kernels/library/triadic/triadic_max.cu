@@ -1,5 +1,6 @@
-// Three-way MaxSim. A thread block handles one query token. It multiplies first tokens with the query token while it
-// loads them, and computes the inner products of these with second tokens, tile by tile (SumPairs).
+// Three-way MaxSim. A thread block handles one query token. While it loads first tokens, it multiplies them with the
+// query token, column by column. Then it computes the inner products of these products with second tokens, tile by tile
+// (SumPairs).
 #include <cuda_runtime.h>
 
 #include <limits>
@@ -22,7 +23,8 @@ __device__ __forceinline__ int32_t LengthOf(const maxsim_triadic_max_call& call,
                                          : static_cast<int32_t>(static_cast<const int64_t*>(lengths)[problem]);
 }
 
-// Packs a pair so that packed pairs compare like (first, second). A problem has at most 65,536 of each.
+// Packs a pair into an integer so that packed pairs compare like (first, second). A problem has at most 65,536 first
+// and as many second tokens.
 __device__ __forceinline__ uint32_t PackPair(int32_t first, int32_t second) {
   return static_cast<uint32_t>(first) << 16 | static_cast<uint32_t>(second);
 }
@@ -39,7 +41,8 @@ struct DeviceBestPair {
   }
 };
 
-// Writes the result of a query token: `best`, unless the token does not count or there is no pair.
+// Writes the result of a query token: `best` or, if the token is past the problem's length or there is no pair, the
+// results that triadic.h states.
 __device__ __forceinline__ void WriteMaximum(const TriadicMaxParams& params, int64_t row, DeviceBestPair best) {
   const maxsim_triadic_max_call& call = params.call;
   const int64_t problem = row / call.max_queries;

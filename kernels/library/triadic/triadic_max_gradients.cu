@@ -1,6 +1,6 @@
-// Gradients of three-way maxima. Of the results of the forward pass, they need only the argmax. The gradient of a query
-// token depends on one pair. For gradients of first (or second) tokens, query tokens are sorted by the first (or
-// second) token of their pair, and a warp adds up the query tokens of one row in order. No addition is atomic.
+// Gradients of three-way maxima. The gradient of a query token depends on its best pair only. For gradients of first
+// (or second) tokens, query tokens are sorted by the first (or second) token of their pair, and a warp adds up the
+// query tokens of one such token in ascending order, without atomic additions.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -15,7 +15,8 @@ constexpr int kPairKeyThreads = 256;
 constexpr int kPairRowThreads = 128;
 constexpr int kPairRowWarps = kPairRowThreads / 32;
 
-// Returns the row of first (side 0) or second (side 1) in a query token's best pair, or -1 if the token adds nothing.
+// Returns the row of the first token (side 0) or second token (side 1) in a query token's best pair; -1 if the query
+// token adds nothing to any gradient.
 __device__ __forceinline__ int64_t PairRow(const TriadicMaxGradientParams& params, int64_t entry, int side) {
   const int32_t idx = params.argmax[2 * entry + side];
   if (idx < 0 || params.maximum_gradients[entry] == 0) return -1;

@@ -1,5 +1,5 @@
-// Calls of triadic.h in the form that their backends use: checked, and read from the structures of any version of the
-// header.
+// Calls of triadic.h in the form that their backends use: read from the structures of any version of the header, and
+// checked.
 #pragma once
 
 #include <cstddef>
@@ -45,9 +45,9 @@ struct TriadicAxis {
   int64_t max_rows = 0;
 };
 
-// The roles of the three axes in one pass. Each row of the owner gets a result from all pairs of rows of the other two
-// axes. A pass goes over the rows of `rows`, and for each of them along `inner`. `inner` is never the axis of queries,
-// so that the values of a query, such as its lse, belong to a row of `owner` or `rows`.
+// The roles of the three axes in one pass. Each row of `owner` gets a result from all pairs of rows of the other two
+// axes: a pass goes over `rows`, and for each of them over `inner`. `inner` is never the axis of queries, so that
+// numbers of a query, such as its lse, belong to a row of `owner` or `rows`.
 struct TriadicRoles {
   TriadicAxis owner;
   TriadicAxis rows;
@@ -55,15 +55,16 @@ struct TriadicRoles {
   bool owner_is_query = false;  // otherwise `rows` are the queries
 };
 
-// Returns the roles in which the owner is the axis of queries, of first keys or of second keys.
+// QueriesOwn, FirstOwn and SecondOwn return the roles in which the owner is the axis of queries, of first keys or of
+// second keys.
 inline TriadicRoles QueriesOwn(const maxsim_triadic_call& call, const void* output_gradients) {
   return {.owner = {call.queries, output_gradients, nullptr, call.num_queries},
           .rows = {call.first_keys, call.first_values, call.first_lengths, call.max_first},
           .inner = {call.second_keys, call.second_values, call.second_lengths, call.max_second},
           .owner_is_query = true};
 }
-// Like QueriesOwn, but with the second keys as rows and the first keys as inner rows. The sums are the same, except
-// that the products of query and second key are rounded as in SecondOwn.
+// Like QueriesOwn, but with the second keys as `rows` and the first keys as `inner`, so that products of query and
+// second key are rounded, as in SecondOwn.
 inline TriadicRoles QueriesOwnSecondRows(const maxsim_triadic_call& call, const void* output_gradients) {
   const TriadicRoles roles = QueriesOwn(call, output_gradients);
   return {.owner = roles.owner, .rows = roles.inner, .inner = roles.rows, .owner_is_query = true};
@@ -77,7 +78,7 @@ inline TriadicRoles SecondOwn(const maxsim_triadic_call& call, const void* outpu
   return {.owner = roles.inner, .rows = roles.owner, .inner = roles.rows, .owner_is_query = false};
 }
 
-// These read what the caller's structures point to and check every number, without reading rows or lengths.
+// Copy the caller's structures and check their numbers. Do not read rows and lengths.
 Status ReadTriadic(const maxsim_triadic_call* call, TriadicProblem* problem);
 Status ReadTriadicGradients(const TriadicProblem& problem, const maxsim_triadic_gradients* given,
                             maxsim_triadic_gradients* gradients);
@@ -85,14 +86,14 @@ Status ReadTriadicMax(const maxsim_triadic_max_call* call, TriadicMaxProblem* pr
 Status ReadTriadicMaxGradients(const TriadicMaxProblem& problem, const maxsim_triadic_max_gradients* given,
                                maxsim_triadic_max_gradients* gradients);
 
-// The passes on the CPU. They also check lengths and the argmax.
+// The passes on the CPU. They also check the lengths and the argmax.
 Status CpuTriadic(const TriadicProblem& problem, void* output, float* lse);
 Status CpuTriadicBackward(const TriadicProblem& problem, const maxsim_triadic_gradients& gradients);
 Status CpuTriadicMax(const TriadicMaxProblem& problem, float* maxima, int32_t* argmax);
 Status CpuTriadicMaxBackward(const TriadicMaxProblem& problem, const maxsim_triadic_max_gradients& gradients);
 
-// The passes on the current CUDA device. They put work on the call's stream, and neither wait nor allocate. In a build
-// without CUDA they return an error that says so.
+// The passes on the current CUDA device. They enqueue work on the call's stream, without waiting for it or allocating
+// memory. In a build without CUDA they return an error.
 Status CudaTriadicWorkspaceBytes(const TriadicProblem& problem, int32_t pass, size_t* bytes);
 Status CudaTriadic(const TriadicProblem& problem, void* output, float* lse);
 Status CudaTriadicBackward(const TriadicProblem& problem, const maxsim_triadic_gradients& gradients);

@@ -1,4 +1,4 @@
-// Replaces the CUDA passes of triadic.h in a build without CUDA. Every call fails as unsupported.
+// Replaces the CUDA passes of triadic.h in a build without CUDA. Every call returns MAXSIM_UNSUPPORTED.
 #include "kernels/library/triadic/triadic_problem.h"
 
 namespace maxsim::library {
