@@ -13,7 +13,7 @@ namespace maxsim::collection {
 // Every member may be unknown: "" or 0.
 struct EncoderIdentity {
   std::string model = {};        // its name, such as "lightonai/GTE-ModernColBERT-v1"
-  std::string fingerprint = {};  // of its weights and settings; two encoders with one fingerprint give the same vectors
+  std::string fingerprint = {};  // encoders with equal fingerprints give the same vectors
   int32_t dim = 0;               // values of one token vector
   std::string query_prefix = {};
   std::string document_prefix = {};

@@ -33,7 +33,7 @@ inline constexpr size_t kMaxKeywordBytes = 512;  // like ids
 inline constexpr size_t kMaxKeywordsPerDocument = 1024;
 
 struct Field {
-  std::string name;  // a letter or "_", then letters, digits and "_"; not one of the words of the filter grammar
+  std::string name;  // a letter or "_", then letters, digits and "_"; not a reserved word (IsFilterWord)
   FieldKind kind = FieldKind::kKeyword;
   // The path of the value in the payload: keys joined by dots. "meta.lang" is the member "lang" of the member "meta".
   std::string path;

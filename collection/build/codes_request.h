@@ -13,7 +13,7 @@ namespace maxsim::collection {
 
 struct CodesRequest {
   int planes = 0;              // 1, 2 or 4; 0: no codes
-  uint64_t rotation_seed = 0;  // up to kMaxRotationSeed; ignored for i8 vectors, whose codes have the vectors' rotation
+  uint64_t rotation_seed = 0;  // up to kMaxRotationSeed; ignored for i8 vectors, which are rotated already
   // Whether to store a factor per token: its norm relative to the longest token of its document. With nullopt, stores
   // factors only if the tokens' norms differ (NeedFactors).
   std::optional<bool> factors = {};

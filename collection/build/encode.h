@@ -19,7 +19,7 @@ struct EncodeOptions {
 };
 
 struct EncodeResult {
-  Manifest manifest;       // the published manifest: of a new generation, or the existing one if nothing changed
+  Manifest manifest;       // the published manifest, which is the old one if `changed` is false
   bool changed = false;    // whether a new generation was published
   int64_t bytes_made = 0;  // bytes of codes that were written
   // The reason if the folder could not be synchronised (BuildProgress::synchronised).

@@ -65,7 +65,8 @@ class ShardCodes final : public MemorySource {
   std::string_view bytes(size_t file) const;
 
   int64_t num_bytes() const;   // of the files
-  int64_t host_bytes() const;  // host memory that this holds: all for kCopied; scales, bounds and headers for kMapped
+  int64_t host_bytes() const;  // host memory that this takes: all of the files for kCopied, without planes and factors
+                               // for kMapped
 
  private:
   struct File;

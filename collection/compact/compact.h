@@ -43,7 +43,7 @@ struct CompactOptions {
 };
 
 struct CompactResult {
-  Manifest manifest;  // the published manifest: of a new generation, or the existing one if nothing changed
+  Manifest manifest;  // the published manifest, which is the old one if `changed` is false
   bool changed = false;
   int64_t shards_kept = 0;  // from the previous generation
   int64_t shards_written = 0;

@@ -23,10 +23,10 @@ struct ShardGroup {
   bool is_written = false;  // if not, the group is one shard, which is kept
 };
 
-// Joins two neighbours if both must be written anyway, or if both are smaller than a quarter of `max_shard_bytes` and
-// the first is less than twice as large as the second. Afterwards each small shard is at most half as large as the one
-// before it. So the number of small shards, and how often a document is rewritten, grow logarithmically with the number
-// of writes.
+// Joins two neighbours that must both be written anyway. Also joins neighbours that each must be written or are smaller
+// than a quarter of `max_shard_bytes`, if the first is less than twice as large as the second. Afterwards each small
+// shard is at most half as large as the one before it. So the number of small shards, and how often a document is
+// rewritten, grow logarithmically with the number of writes.
 std::vector<ShardGroup> GroupShards(absl::Span<const GroupMember> members, int64_t max_shard_bytes);
 
 }  // namespace maxsim::collection

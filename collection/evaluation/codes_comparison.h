@@ -29,7 +29,7 @@ struct PlanesAgreement {
   double mean_recall = 0;  // share of the exact top k that the search also returns, averaged over the queries
   double least_recall = 0;
   int64_t num_same = 0;    // queries with the same documents, in the same order
-  int64_t num_proven = 0;  // queries whose refined documents, selected by upper bounds, are proven to hold the top k
+  int64_t num_proven = 0;  // queries for which a scan by upper bounds proves the top k
 };
 
 struct CodesComparison {

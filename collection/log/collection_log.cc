@@ -43,7 +43,7 @@ absl::Status CollectionLog::State::OpenDatabase() {
   if (!reserve.has_value()) reserve.emplace(JoinPath(LogFolder(folder), kReserveName));
   reserve->Release();
   unflushed_bytes = 0;
-  mark->NoteWal(0, 0);  // forgets the length: opening the database empties the write-ahead log and deletes it
+  mark->NoteWal(0, 0);  // opening the database deletes the write-ahead log, so forgets its length
   absl::StatusOr<std::unique_ptr<LogDatabase>> opened =
       LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kWrite, mark.get(), contents->torn_tails);
   if (!opened.ok()) {

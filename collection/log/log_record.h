@@ -14,7 +14,7 @@ namespace maxsim::collection {
 // The reason why a message of a stream does not change the collection.
 enum class SkipReason : uint8_t {
   kOtherPartition = 1,  // the document's slot is not in the collection's partition
-  kStale = 2,           // the id already has a version that is as new or newer, or the message came too late
+  kStale = 2,           // the id already has this version or a newer one, or the message came too late
   kNotFound = 3,        // a delete of an id that the collection does not hold
   kUnreadable = 4,      // no server can apply it: it is damaged, or was written for another format
 };
@@ -24,7 +24,7 @@ struct LogRecord {
   enum class Kind : uint8_t {
     kUpsert = 1,
     kDelete = 2,
-    kSkipped = 3,  // only in a log that follows a stream, to which every message adds a record; has no id
+    kSkipped = 3,  // a message without effect, in a log that follows a stream; has no id
   };
 
   Kind kind = Kind::kUpsert;

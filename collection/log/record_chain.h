@@ -15,7 +15,7 @@ namespace maxsim::collection {
 struct RecordChain {
   uint64_t num_bytes = 0;     // size of the file
   uint64_t intact_bytes = 0;  // end of the last record up to which all checksums are right
-  uint64_t torn_at = 0;       // where the first damaged record begins; if there is none, intact_bytes or a little more
+  uint64_t torn_at = 0;       // where the first damaged record begins; if there is none, the end of the records
 };
 
 // Reads the records of a file from its beginning to the first damaged one. Returns NOT_FOUND if there is no file.

@@ -16,7 +16,7 @@ namespace maxsim {
 // The order by which a scan selects documents.
 enum class ScanOrder : uint8_t {
   kEstimate,    // by Estimate: selects the documents that are likely the best
-  kUpperBound,  // by UpperBound: no other document can score more than the smallest upper bound in the selection
+  kUpperBound,  // by UpperBound: no document outside the selection can score more than its smallest upper bound
 };
 
 // Limits of one call. kMaxScanResults is far above kMaxTopK, because a search whose results must be proven

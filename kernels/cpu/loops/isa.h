@@ -25,8 +25,8 @@ enum class StepForm {
   kBf16Pairs,        // two BF16 columns per step, the first in the lower half
   kI16Pairs,         // two I8 columns, sign-extended to 16 bits
   kI8Quads,          // four I8 columns
-  kUnsignedI8Quads,  // four I8 columns; 128 is added to document columns, which makes them unsigned, so that a
-                     // similarity is too large by 128 times the sum of the query token's columns
+  kUnsignedI8Quads,  // four I8 columns; 128 is added to document columns to make them unsigned, so a similarity is too
+                     // large by 128 times the sum of the query token's columns, which the caller subtracts
 };
 
 // Rows (token vectors) of one document: [num_rows, num_steps] steps, not necessarily aligned. The memory after them

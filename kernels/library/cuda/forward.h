@@ -45,7 +45,7 @@ ForwardPlan PlanForward(const DeviceProblem& problem);
 struct ForwardShared {
   int32_t query_pitch;
   int32_t query;   // resident rows
-  int32_t stages;  // the ring: chunks of document rows, and chunks of query rows if these are not resident
+  int32_t stages;  // the ring: chunks of document rows, and of query rows unless these are resident
   int32_t stage_bytes;
   int32_t maxima;   // [2][rows] floats
   int32_t factors;  // [rows] floats: weights times scales
@@ -78,8 +78,8 @@ struct ForwardParams {
   ForwardPlan plan;
   float* scores;    // [pairs]
   int32_t* argmax;  // [pairs, queries' max_tokens] or null
-  float* partials;  // [pairs, query_tiles] sums of query tiles, or the bits above; null if there is one query tile:
-                    // its sum is the score
+  float* partials;  // [pairs, query_tiles] sums of query tiles, or kNoQueryToken, kNoDocumentToken; null if there is
+                    // one query tile, whose sum is the score
   bool aligned;     // whether rows of both matrices begin at multiples of 16 bytes
 };
 

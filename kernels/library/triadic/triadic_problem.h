@@ -32,7 +32,7 @@ struct TriadicMaxProblem {
 
 // The result that a pass computes for each row of its owner.
 enum class TriadicMode {
-  kOutput,  // the output, with an online softmax: rows' values times weights times inner values
+  kOutput,  // the output, with an online softmax: rows' values * weights * inner values
   kKeys,    // the gradient of a key: rows' keys times gradients of logits times inner keys
   kValues,  // the gradient of a value: rows' values times weights times inner values
 };
