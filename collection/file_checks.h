@@ -22,7 +22,7 @@ std::string_view MessageOf(const absl::Status& status);
 // device to code that scores documents.
 absl::Status AsDataLoss(const absl::Status& status);
 
-// Returns DATA_LOSS, naming the file, unless it has the size that the manifest gives.
+// Returns DATA_LOSS, naming the file, if its size is not `num_bytes`, which the manifest states.
 absl::Status CheckFileSize(const InputFile& file, int64_t num_bytes);
 
 // Computes the checksum of bytes in memory. `stop` may be null; once it is stopped, returns its status.
@@ -31,7 +31,7 @@ absl::StatusOr<std::string> HashBytes(std::string_view bytes, const StopSignal* 
 // Computes the checksum of a file. Reads instead of mapping it, so that a disk error is returned as a status.
 absl::StatusOr<std::string> HashFile(const InputFile& file, const StopSignal* stop);
 
-// Returns DATA_LOSS, naming the file, unless its checksum `found` equals the `expected` one of the manifest.
+// Returns DATA_LOSS, naming the file, if its checksum `found` is not the manifest's, `expected`.
 absl::Status CheckChecksum(std::string_view path, std::string_view found, std::string_view expected);
 
 }  // namespace maxsim::collection

@@ -134,7 +134,8 @@ int64_t FormatVersionOf(const Manifest& manifest);
 
 std::string FormatManifest(const Manifest& manifest);
 
-// Returns NOT_FOUND if the folder has no manifest. If the file is not a manifest, errors do not quote its contents.
+// Reads and checks the manifest of the collection in `folder`. Returns NOT_FOUND if there is none. If the file is not a
+// manifest, the error does not quote its contents.
 absl::StatusOr<Manifest> ReadManifest(const Folder& folder);
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
 

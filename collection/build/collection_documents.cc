@@ -15,7 +15,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Walks over the shards of a collection one after another. Only one shard is open at a time.
+// Opens the shards of a collection one after another, one at a time.
 class ShardWalk {
  public:
   ShardWalk(std::string folder, std::shared_ptr<const Manifest> manifest, bool check_checksums)
@@ -177,7 +177,8 @@ class CollectionDocuments : public DocumentInput {
   std::vector<int64_t> TakePositions() override { return std::move(positions_); }
 
  private:
-  // Calls `take` with each document's shard and the document's index in this shard. The first error ends the walk.
+  // Calls take(shard, index of the document in this shard) for each document. Ends with the first error that it
+  // returns.
   absl::Status ForEachDocument(absl::FunctionRef<absl::Status(const Shard& shard, int64_t document)> take) const {
     ShardWalk walk(folder_, manifest_, /*check_checksums=*/false);
     for (const ShardEntry& entry : manifest_->shards) {

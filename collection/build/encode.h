@@ -22,7 +22,7 @@ struct EncodeResult {
   Manifest manifest;       // the published manifest, which is the old one if `changed` is false
   bool changed = false;    // whether a new generation was published
   int64_t bytes_made = 0;  // bytes of codes that were written
-  // The reason if the folder could not be synchronised (BuildProgress::synchronised).
+  // An error if the folder could not be synced to disk (BuildProgress::synchronised).
   absl::Status synchronised = absl::OkStatus();
 };
 

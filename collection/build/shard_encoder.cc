@@ -27,7 +27,7 @@ constexpr int64_t kBatchRowBytes = int64_t{64} << 20;
 // Number of documents that a thread claims at a time.
 constexpr int64_t kDocumentsAtATime = 16;
 
-// Returns a view of the documents begin .. end - 1, and stores their offsets in `offsets`.
+// Returns a view of the documents `begin` .. `end` - 1. `offsets` gets their offsets, to which the view points.
 DocumentsView SubView(const DocumentsView& documents, int64_t begin, int64_t end, std::vector<int64_t>& offsets) {
   offsets.clear();
   const int64_t first = documents.offsets[begin];

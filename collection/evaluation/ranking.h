@@ -10,7 +10,7 @@
 
 namespace maxsim::evaluation {
 
-// Holds the grades of one query's judged documents; a document is relevant when its grade is more than 0.
+// The grade of each judged document id of one query. A document is relevant if its grade is more than 0.
 using Grades = std::map<std::string, double>;
 
 // Returns nDCG at k: the sum of grade / log2(rank + 1) over the first k documents, with ranks from 1, divided by the

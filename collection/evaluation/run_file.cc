@@ -49,7 +49,7 @@ bool ParseScore(std::string_view text, float& score) {
   return true;
 }
 
-// Puts a query's lines into trec_eval's order. Returns INVALID_ARGUMENT if a document appears twice.
+// Returns a query's documents in trec_eval's order (run_file.h). Returns INVALID_ARGUMENT if one appears twice.
 absl::StatusOr<std::vector<RunDocument>> Rank(std::vector<RunLine>& lines, const std::string& query,
                                               const std::string& origin) {
   std::sort(lines.begin(), lines.end(), [](const RunLine& a, const RunLine& b) {

@@ -29,7 +29,7 @@ class FieldReader {
   // key on the path, or malformed JSON.
   absl::StatusOr<const std::vector<FieldValue>*> Read(std::string_view payload);
 
-  // One key of the paths, in a tree whose root is the payload. Has children or fields, never both.
+  // One key of the fields' paths, as a node of a tree whose root is the payload. A node has either children or fields.
   struct Node {
     std::string key;
     std::vector<size_t> children = {};  // numbers of nodes

@@ -78,7 +78,7 @@ struct Filter {
   // Returns a filter that matches every document.
   static Filter Everything() { return InSlots(SlotRange()); }
 
-  // Returns whether this is Everything(). Other filters may match every document, too.
+  // Returns whether this filter is Everything(). If not, it may still match every document.
   bool is_everything() const { return kind == Kind::kInSlots && slots.is_whole(); }
 
   friend bool operator==(const Filter&, const Filter&) = default;

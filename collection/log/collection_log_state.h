@@ -30,7 +30,7 @@ struct CollectionLog::State {
   LogFormat format;
   std::unique_ptr<LogMark> mark;
 
-  // Held exclusively while the database is closed and opened again, and shared while it is used.
+  // Locked exclusively while the database is closed and opened again, and shared while it is used.
   mutable std::shared_mutex mutex;
   // Serialises writes, so that the whole write-ahead log is on disk when its length is recorded in the mark.
   std::mutex write_mutex;
@@ -45,7 +45,8 @@ struct CollectionLog::State {
   std::atomic<bool> has_old_format{false};
   std::atomic<uint64_t> deleted_bytes{0};  // of the writes on the disk (version_memory.h)
   uint64_t remembered_bytes = 0;           // written while `mutex` is held alone
-  // Compactions have dropped the versions of deletes below this count of deleted bytes.
+  // Compactions of the database have dropped the versions of deletes below this count of deleted bytes
+  // (version_memory.h).
   mutable std::atomic<uint64_t> compacted_below{0};
   std::atomic<uint64_t> first{0};
   std::atomic<uint64_t> last{0};

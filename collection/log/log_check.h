@@ -23,8 +23,8 @@ inline constexpr uint64_t kLogFormatVersion = 3;
 // The version of a log that follows a stream. It has its own number, so that programs that do not know streams refuse
 // it.
 inline constexpr uint64_t kStreamedLogFormatVersion = 4;
-// Earlier formats, which do not distinguish the versions of deleted ids from those of documents
-// (CollectionLog::UpgradeVersions).
+// Earlier format versions, without and with a stream. They do not distinguish the versions of deleted ids from those of
+// documents (CollectionLog::UpgradeVersions).
 inline constexpr uint64_t kOldLogFormatVersion = 1;
 inline constexpr uint64_t kOldStreamedLogFormatVersion = 2;
 

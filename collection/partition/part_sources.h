@@ -17,8 +17,8 @@ namespace maxsim::collection {
 
 struct PartSources {
   std::vector<StoredCollection> collections;  // at least one
-  // [collections] The log of each, or null if it is not live. While these logs are open, no other process can open
-  // them.
+  // [collections] The log of each collection; null if the collection is not live. No other process can open these logs
+  // meanwhile.
   std::vector<std::unique_ptr<CollectionLog>> logs;
 
   bool any_is_live() const;

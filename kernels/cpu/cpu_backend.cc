@@ -1,4 +1,4 @@
-// The CPU backend picks an instruction set, owns the threads and describes the machine.
+// The CPU backend chooses an instruction set, owns the threads and describes the machine.
 #include "kernels/cpu/cpu_backend.h"
 
 #include <algorithm>

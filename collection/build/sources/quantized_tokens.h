@@ -20,7 +20,7 @@ struct Quantization {
   // Scales of a floating-point type, finite and not negative: one per token ([T] or [T, 1]), one per document ([N] or
   // [N, 1]), or one for all ([] or [1]). Required for i8. Without scales, f8_e4m3 elements are the values themselves.
   std::optional<ArrayInput> scales;
-  // The seed of the rotation before quantisation; nullopt if the rows were not rotated.
+  // The seed of the rotation that was applied before quantisation; nullopt if the vectors were not rotated.
   std::optional<uint64_t> rotation_seed;
 };
 

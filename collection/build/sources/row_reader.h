@@ -26,7 +26,7 @@ struct TokenEncoding {
 // For one thread.
 class RowReader {
  public:
-  // `tokens` must be at the catalog's first document. All arguments must outlive the reader.
+  // `tokens` must be positioned at the catalog's first document. All arguments must outlive the reader.
   RowReader(const TokenEncoding& encoding, const Catalog& catalog, TokenSource& tokens);
 
   // Consecutive rows: [num_rows, dim] of the storage type. The first is row `first_row` of `document`. The block may

@@ -145,7 +145,7 @@ class BackwardPass {
     });
   }
 
-  // Computes the gradient of a query row into slot.sum. Returns the gradient of the row's weight.
+  // Writes the gradient of a query row to slot.sum. Returns the gradient of the row's weight.
   float GatherQueryRow(Slot& slot, int64_t query, int64_t row) const {
     const int64_t token = row - queries_.Begin(query);
     if (gradients_.weight_gradients != nullptr) Widen(queries_.Row(row), &slot.factor);

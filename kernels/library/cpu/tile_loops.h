@@ -22,7 +22,7 @@ struct TileLoops {
   // For each column c of the row-major array rows [num_rows][num_columns]: sums[c] += sum over rows r of factors[r] *
   // rows[r][c].
   void (*add_rows)(const float* factors, const float* rows, size_t num_rows, size_t num_columns, float* sums);
-  // These return the smallest and the largest of sums[0 .. kTileRows - 1]. None of the sums may be NaN.
+  // Return the smallest or the largest of sums[0 .. kTileRows - 1]. None of the sums may be NaN.
   float (*smallest)(const float* sums);
   float (*largest)(const float* sums);
 };

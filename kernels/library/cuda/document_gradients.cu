@@ -98,7 +98,7 @@ class EntryReader {
     return static_cast<uint32_t>(problem.queries.num_sequences * problem.queries.max_tokens);
   }
 
-  // Advances next_ by `queries` queries and `tokens` tokens. `tokens` must be below max_tokens.
+  // Advances the position next_ by `queries` queries and `tokens` tokens. `tokens` must be below max_tokens.
   __device__ __forceinline__ void Move(uint32_t queries, uint32_t tokens) {
     next_.token += tokens;
     if (next_.token >= max_tokens_) {

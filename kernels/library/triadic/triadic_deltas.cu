@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kDeltaThreads = 128;
 
-// One warp per query: lanes take columns in turn, and their sums are added in a fixed tree.
+// One warp computes the delta of one query. Its lanes take columns in turn, and their sums are added in a fixed tree.
 template <class T>
 __global__ void __launch_bounds__(kDeltaThreads)
     DeltasKernel(const T* output, const T* output_gradients, int32_t dim, int64_t num_rows, float* deltas) {
