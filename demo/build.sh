@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the bundled collection, named "demo", with maxsim-shard, unless the folder holds it already. Beside it, in the
-# file DIR.questions.jsonl, are the bundled questions with their vectors, for maxsimd --http.console_questions.
+# Builds the bundled collection, named "demo", with maxsim-shard, unless the folder DIR holds it already. Also writes
+# DIR.questions.jsonl: the bundled questions with their vectors, for maxsimd --http.console_questions.
 #
 #   demo/build.sh [--bin DIR] [--output DIR]
 #

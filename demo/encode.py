@@ -29,7 +29,7 @@ import pathlib
 import sys
 
 DEMO = pathlib.Path(__file__).resolve().parent
-# More threads gain little for texts of this length, and slow down other programs that need the cores.
+# One thread: more gain little for short texts, and slow down other programs that need the cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 try:
     import numpy as np
@@ -47,9 +47,10 @@ MISSING = (
     "the package {} is missing. Make a virtual environment and run this with its Python:\n"
     f"  python3 -m venv venv && venv/bin/pip install --no-deps -r {DEMO}/requirements.txt"
 )
-# Texts are sorted by length within a chunk of this many batches, so that a batch holds little padding.
+# Batches in a chunk. The texts of a chunk are sorted by length, so that a batch holds little padding.
 BATCHES_PER_CHUNK = 16
-# Distinct libraries, processors and batches round differently; a float16 of magnitude below 1 steps by at most 2^-11.
+# Largest difference that --check accepts. Different libraries, processors and batches round differently, and float16
+# values below 1 are up to 2^-11 (0.0005) apart.
 CHECK_TOLERANCE = 2e-3
 
 

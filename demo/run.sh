@@ -142,7 +142,7 @@ if [ $serve = 1 ]; then
   # By default, only this machine can reach the server.
   [[ " ${flags[*]-} " == *" --grpc.address"* ]] || flags+=(--grpc.address 127.0.0.1:7070)
   [[ " ${flags[*]-} " == *" --http.address"* ]] || flags+=(--http.address 127.0.0.1:7071)
-  # The console offers these questions, whose vectors are recorded, if the server has no encoder.
+  # Without an encoder, the console can only ask recorded questions: those in this file, which have vectors.
   [[ " ${flags[*]-} " == *" --http.console_questions"* ]] ||
     flags+=(--http.console_questions "${collection%/}.questions.jsonl")
   [[ " ${flags[*]-} " == *" --server.shutdown_delay"* ]] || flags+=(--server.shutdown_delay 0s) # no load balancer

@@ -44,7 +44,7 @@ apt=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o APT
   -o Dir::State="$staging/apt" -o Dir::State::status="$staging/apt/status" -o Dir::Cache="$staging/apt"
   -o Dir::Etc::sourcelist="$staging/apt/sources.list" -o Dir::Etc::sourceparts="$staging/apt/sources"
   -o APT::Sandbox::User= -o APT::Install-Recommends=0
-  # Otherwise apt only warns about a list that it cannot download, and would leave out the security updates.
+  # Makes apt fail if it cannot download a package list. By default it only warns, and leaves out security updates.
   -o APT::Update::Error-Mode=any)
 echo "arm64-sysroot: Debian $release for arm64 in $target"
 "${apt[@]}" update || die "cannot read the package lists of $mirror and $security"

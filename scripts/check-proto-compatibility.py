@@ -151,7 +151,7 @@ def entries_of(root):
             declared += enum_entries(enum, package)
         for message in file["message_type"]:
             declared += message_entries(message, package)
-        # Generated code of a declaration that moved is in another file, so each names its file.
+        # Each names its file, because a declaration that moves to another file breaks programs that include that file.
         for what, how in declared:
             if what.split()[0] in ("message", "enum", "service"):
                 how = f"in {file['name'][0]}"

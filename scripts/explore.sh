@@ -47,7 +47,7 @@ while [ $SECONDS -lt $end ]; do
   done
 done
 
-# The servers of a trial write through to the disk all the time, so their files are in memory where it has room.
+# The servers of a trial sync to the disk all the time. So their files are in memory if /dev/shm has over 4 GiB free.
 if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ] && [ "$(df --output=avail -k /dev/shm | tail -1)" -gt $((4 << 20)) ]; then
   export TMPDIR=/dev/shm
 fi

@@ -91,7 +91,7 @@ fi
 find "$root/bin" "$root/nvvm/bin" -type f -exec chmod +x {} +
 ln -s lib "$root/lib64"
 ln -s libcudart.so.13 "$root/lib/libcudart.so"
-# Packages that contain the programs also contain the runtime, and so carry its licence (scripts/packages/licences.py).
+# Keeps the licence of the CUDA runtime: packages of the programs contain the runtime (scripts/packages/licences.py).
 cp "$staging"/unpacked/nvidia_cuda_runtime-*.dist-info/licenses/License.txt "$root/EULA.txt"
 
 # If there is a folder targets/, nvcc looks there for the headers and the runtime library of each kind of machine. The headers

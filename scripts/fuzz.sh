@@ -3,9 +3,9 @@
 #
 #   scripts/fuzz.sh [--seconds N] [--build-only | --no-build] [TARGET...]      default: 60 s each, all targets
 #
-# The inputs that a target finds interesting stay in build/fuzz/corpus/TARGET for the next run. An input that breaks a
-# promise ends the script with 1, and lies in build/fuzz/findings; the command that repeats it is printed. Once mended,
-# it belongs into tests/fuzz/corpus/TARGET, which the tests of sanitized builds run.
+# The inputs that a target finds interesting stay in build/fuzz/corpus/TARGET for the next run. If an input breaks a
+# promise, the script writes it to build/fuzz/findings, prints the command that repeats the failure, and exits with 1.
+# Once the bug is fixed, move the input to tests/fuzz/corpus/TARGET, which the tests of sanitized builds run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -3,9 +3,9 @@
 
   scripts/make-chart-reference.py [--check]
 
-Each key of values.yaml has a comment above it; a section's says what it is for. A row of the table is a value, or a section
-that is empty or holds what the chart does not look into. --check writes nothing and fails where the table is another. It also
-fails where a key has no comment, and where values.yaml and values.schema.json do not have the same keys.
+Each key of values.yaml has a comment above it; the comment of a section says what the section is for. A row of the table is a
+value, or a section that is empty or whose keys the chart does not know. --check writes nothing, and fails if the table would
+change. Both modes fail if a key has no comment, or if values.yaml and values.schema.json do not have the same keys.
 
 Also copies deploy/prometheus/alerts.yml into the chart, because the chart's folder must work on its own; --check
 compares them.

@@ -4,8 +4,8 @@
   scripts/make-proto-reference.py            writes the page
   scripts/make-proto-reference.py --check    fails where the page is not what it would write
 
-Reads what these files use of the language: services with their methods, messages with fields and oneofs, enums, and
-comments before a declaration or behind it. A line that it does not understand is an error.
+Understands only the parts of the language that these files use: services with their methods, messages with fields and
+oneofs, enums, and comments above a declaration or at its end. Any other line is an error.
 """
 
 import pathlib

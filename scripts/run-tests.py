@@ -6,11 +6,11 @@
 Without --integrations the tests with the label `integration` are left out; with it, no others run. Tests with the label
 `machine` or `service` depend on real time or run real servers: they run after the others, and one that fails runs once more.
 
-The tests' temporary files are in memory where /dev/shm has room and TMPDIR is not set: many tests write small files through to the
-disk, and would wait for it most of their time.
+If /dev/shm has room and TMPDIR is not set, the tests' temporary files are in memory, because many tests sync small files to the disk
+and would spend most of their time waiting for it.
 
-A test may skip itself, or some of its cases, only for a reason in ALLOWED_SKIPS. Exits with 1 where a test failed, skipped for
-another reason, or where nothing ran.
+A test may skip itself, or some of its cases, only for a reason in ALLOWED_SKIPS. Exits with 1 if a test failed or was skipped for
+another reason, or if nothing ran.
 """
 
 import argparse

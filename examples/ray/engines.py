@@ -56,7 +56,7 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-# Removes the folder "$0" once all processes have closed the other end of standard input.
+# Shell command that removes the folder "$0" once no process has the other end of the shell's standard input open.
 JANITOR = 'exec 3<&0; { cat <&3 >/dev/null; rm -rf -- "$0"; } &'
 
 
@@ -220,7 +220,7 @@ class LibraryEngine:
         return [join(answers, k) for answers in best]
 
     def _maxsim(self, queries: Sequence[npt.NDArray[Any]], tokens: Any, offsets: Any, candidates: Any) -> Any:
-        """Returns float32 [queries, documents], or [queries, candidates] where those are given."""
+        """Returns scores as float32 [queries, documents] or, if candidates are given, [queries, candidates]."""
         from maxsim_torch import maxsim_scores_packed
 
         torch = self._torch

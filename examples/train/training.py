@@ -41,15 +41,16 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Teacher:
-    """For each training query the documents whose full states are most like its own, its own document among them."""
+    """For each training query, the documents with the best scores by full hidden states, and their scores. The query's
+    own document is always among them."""
 
     lists: Tensor  # int64 [queries, candidates]
     scores: Tensor  # float32 [queries, candidates]
 
 
 def teach(data: Data, options: Options) -> Teacher:
-    """Scores with all 384 columns, and returns the best documents of each query. If a query's own document is not among
-    them, it replaces the last one."""
+    """Returns the best documents of each training query by MaxSim over all 384 columns. If a query's own document is
+    not among them, it replaces the last one."""
     best = maxsim_top_k(
         data.queries.rows,
         data.documents.rows,

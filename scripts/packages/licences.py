@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The licences of what the programs hold that is not maxsim's: bundled libraries, headers and the CUDA runtime that are
-compiled in. For the packages that scripts/packages builds, on a Debian or an Ubuntu. For a cross-compiled build, the
+"""Collects the licences of other projects' code in the programs: bundled libraries, and headers and the CUDA runtime that
+are compiled in. For the packages that scripts/packages builds, on a Debian or an Ubuntu. For a cross-compiled build, the
 licences come from the folder of arm64 packages that scripts/arm64-sysroot.sh filled.
 
   scripts/packages/licences.py BUILD_FOLDER TARGET_FOLDER [LIBRARY...]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the folder that the Dockerfile copies into the image, from a build folder: the four programs with their libraries
-# (scripts/bundle.sh), the licences of those, and a list of them (sbom.json).
+# (scripts/bundle.sh), the licences of the libraries, and a list of all parts (sbom.json).
 #
 #   scripts/packages/make-image-programs.sh BUILD_FOLDER TARGET_FOLDER
 #

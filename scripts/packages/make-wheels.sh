@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what `pip install` takes: the wheels maxsim-server and maxsim-torch out of a build folder, and the wheel and the
-# sdist of client/python, the wheel from the sdist.
+# Builds packages for `pip install`: the wheels maxsim-server and maxsim-torch from a build folder, the sdist of
+# client/python, and from this sdist a wheel.
 #
 #   scripts/packages/make-wheels.sh BUILD_FOLDER TARGET_FOLDER
 #

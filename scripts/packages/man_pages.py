@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes the manual pages of the programs, which say what --help says, of subcommands too.
+"""Writes the manual pages of the programs from their --help and that of their subcommands.
 
   scripts/packages/man_pages.py PROGRAM_FOLDER TARGET_FOLDER [EMULATOR...]
 
@@ -16,7 +16,7 @@ import textwrap
 
 SECTIONS = {"maxsimd": 8, "maxsimctl": 1, "maxsim-shard": 1, "maxsim-loadtest": 1}
 COLUMNS = 78
-# An option with its text in a second column, which continues in that column on the next lines.
+# Matches the part of a line before a text in the second column: an option, a subcommand, or only spaces.
 TWO_COLUMNS = re.compile(r"^ {2,8}-.*?\S {2,}(?=\S)|^ {2}[a-z-]+ {2,}(?=\S)| {20,}")
 SUBCOMMAND = re.compile(r"^  ([a-z][a-z-]*) {2,}\S")
 

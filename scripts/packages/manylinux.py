@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Says the manylinux tag that is true of a folder of programs and libraries: what its ELF files ask of the machine.
+"""Prints the manylinux tag of a folder of programs and libraries, from what its ELF files require of a machine.
 
   scripts/packages/manylinux.py FOLDER
 
-Every library that a file names must lie in FOLDER/lib or be one that every manylinux platform has (PEP 600), and every
-version of a symbol that is asked of those must be one that the platform has. Prints manylinux_2_N_MACHINE for the oldest
-glibc that will do; the files must all be for one MACHINE, x86_64 or aarch64. readelf (binutils) reads the files.
+The tag is manylinux_2_N_MACHINE, where 2.N is the oldest glibc that suffices. All files must be for one MACHINE, x86_64
+or aarch64. Fails if a file needs a library that is neither in FOLDER/lib nor part of every manylinux platform (PEP
+600), or a symbol version that no such platform has. Reads the files by readelf (binutils).
 """
 
 import pathlib

@@ -54,7 +54,7 @@ def zip_wheel(staging, record, target):
 
 
 def build(package, version, target, lay_out):
-    """Builds the wheel of `package` in the folder `target`, in place of those of other versions, and returns its path.
+    """Builds the wheel of `package` in the folder `target`, removes other versions of it there, and returns its path.
 
     lay_out(package folder, dist-info folder) makes all files but RECORD, and returns the platform tag."""
     staging = target.resolve() / f"{package}.new"
