@@ -161,8 +161,8 @@ if [ $programs_only = 1 ]; then
   exit 0
 fi
 
-# Test programs have most of their code in common. One archive with a dictionary of 64 MiB, which spans several programs,
-# stores it only once. With depth=3, xz packs 263 MiB in 22 s to 24.9 MiB; with depth=8 in 27 s to 24.6 MiB.
+# Test programs have most of their code in common. One archive whose dictionary of 64 MiB spans several programs stores
+# this code only once. With depth=3, xz packs 263 MiB in 22 s to 24.9 MiB; with depth=8 in 27 s to 24.6 MiB.
 packed=$bundle.packed
 rm -rf "$packed"
 mkdir "$packed"
