@@ -1,5 +1,5 @@
-// Tests which folders CreateFolders synchronises to the disk. The test replaces the C library's fsync by its own,
-// which notes the calls.
+// Tests which folders CreateFolders synchronises to the disk. The test defines its own fsync, which replaces the C
+// library's and records its calls.
 #include <sys/syscall.h>
 #include <unistd.h>
 

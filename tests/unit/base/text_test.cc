@@ -42,7 +42,7 @@ TEST(Utf8Test, AcceptsExactlyWellFormedText) {
 }
 
 TEST(ChecksumTest, IsXxh3Of128BitsInCanonicalOrder) {
-  // The expected value is XXH3_128bits of the empty input, from the algorithm's own test vectors.
+  // The expected value is from XXH3's own test vectors: XXH3_128bits of the empty input.
   Checksum checksum;
   EXPECT_EQ(checksum.Format(), "xxh3-128:99aa06d3014798d86001c324468d497f");
   EXPECT_TRUE(IsChecksum(checksum.Format()));

@@ -1,5 +1,5 @@
-"""Compares the simulation of bench/cluster with what must hold: quantiles of one group and of many without queues, the
-limit on hedged calls, and that every request is answered exactly once.
+"""Tests the simulation of bench/cluster: latency quantiles without queues, the limit on hedged calls, and that every
+request is answered exactly once.
 
 python cluster_simulation_test.py
 """
@@ -21,7 +21,7 @@ import simulate  # noqa: E402
 import world  # noqa: E402
 
 SEED = 20261126
-# Service times with a long tail, of a replica that handles two requests at a time.
+# Service times in microseconds, with a long tail, of a replica that handles two requests at a time.
 PROFILE = {
     "places": 2,
     "mean": 1000.0,
@@ -37,7 +37,7 @@ def run(fan_out=4, load=0.5, seed=SEED, times=TIMES, **members):
 
 def rank_error(values, times, share, power=1):
     """Returns by how many standard errors the rank of the `share` quantile of `values` differs from the expected rank.
-    The slowest of `power` parts has the distribution of one part, raised to that power."""
+    Each value is the largest of `power` draws from `times`."""
     found = simulate.quantile_of(values, share)
     low, high = 0.0, 1.0
     for _ in range(60):  # find the share of the distribution that is below `found`
@@ -125,8 +125,8 @@ class WorldTest(unittest.TestCase):
     def test_hedges_are_a_tenth_of_each_groups_calls_at_most(self):
         for fault in world.FAULTS:
             outcome = run(load=0.7, fault=fault, requests=3000)
-            # If all replicas of a call are known to be down, a hedge for it does not count against the limit of its
-            # group.
+            # A hedge does not count against its group's limit if all replicas of the call are known to be down. So with
+            # a fault, the groups may count fewer hedges than there were.
             self.assertGreaterEqual(outcome.hedges, sum(outcome.hedges_of_groups))
             if fault == "none":
                 self.assertEqual(outcome.hedges, sum(outcome.hedges_of_groups))

@@ -1,4 +1,5 @@
-"""Reports as maxsim_bench_gpu and compare_peers.py write them. Adds their programs' folders to the import path."""
+"""Example reports in the formats of maxsim_bench_gpu and compare_peers.py. Importing this module adds bench/kernels to
+the import path."""
 
 import pathlib
 import sys

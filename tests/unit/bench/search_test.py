@@ -1,5 +1,5 @@
-"""Tests bench/search: how it enlarges a collection, finds the exact answers, counts recall and proofs, and what its
-report and page contain.
+"""Tests bench/search: how it enlarges a collection, finds the exact answers, counts recall and wrong proofs of answers,
+and what its report and page contain.
 
 python search_test.py
 """
@@ -43,7 +43,7 @@ def unit_rows(random, count):
 
 
 def random_documents(count, seed=SEED):
-    """Returns random documents. The piece of each token is the number of the token's row."""
+    """Returns random documents. Token n, counted over all documents, has the word piece number n."""
     random = np.random.default_rng(seed)
     lengths = random.integers(1, 12, count).astype(np.int64)
     tokens = int(lengths.sum())
@@ -172,8 +172,8 @@ class ExactTest(unittest.TestCase):
 
 
 class FakeSystem:
-    """Answers at once, but advances its own clock by `seconds` for each question. The test uses it as the module time,
-    too."""
+    """A search system that answers at once, but advances its own clock by `seconds` for each question. The test also
+    uses the object in place of the module `time`."""
 
     def __init__(self, truth, seconds):
         self.truth, self.seconds, self.now, self.asked = truth, seconds, 0.0, 0

@@ -1,4 +1,4 @@
-"""Tests bench/serving/cases/servers.py: which threads it finds to use the processors."""
+"""Tests bench/serving/cases/servers.py: which threads it finds to be busy."""
 
 import pathlib
 import subprocess

@@ -150,7 +150,7 @@ TEST(RetryTest, NeverSleepsToTheDeadlineOrPastIt) {
   RetryOptions options;
   options.max_attempts = 100;
   options.initial_backoff = options.max_backoff = absl::Milliseconds(100);
-  // The attempts end after 10, 120 and 230 ms. A fourth would begin at 330 ms, when the deadline has come.
+  // The attempts end after 10, 120 and 230 ms. A fourth would begin at 330 ms, which is the deadline.
   CallRun run = RunCall({Unavailable()}, options, absl::Milliseconds(330), Middle, absl::Milliseconds(10));
   EXPECT_EQ(run.calls, 3);
   EXPECT_EQ(run.status, absl::UnavailableError("draining"));

@@ -10,7 +10,7 @@
 namespace maxsim::client {
 namespace {
 
-// Returns a length-delimited protobuf field with fewer than 128 bytes, as it is on the wire.
+// Returns the encoded bytes of a protobuf field that holds fewer than 128 bytes.
 std::string Field(int number, const std::string& bytes) {
   std::string field;
   field.push_back(static_cast<char>(number << 3 | 2));
@@ -72,7 +72,7 @@ TEST(StatusTest, AFieldAndItsLimitSurviveALongDescription) {
   EXPECT_EQ(LimitKeyOf(read), "limits.x");
 }
 
-// A client that does not restore the cut description from the message must see that the description was cut.
+// A client may read only the description in the details. That description must show that it was cut.
 TEST(StatusTest, ACutDescriptionSaysSo) {
   const grpc::Status on_the_wire = ToGrpcStatus(InvalidField("f", std::string(4000, 'p')));
   google_rpc::Status details;

@@ -172,7 +172,8 @@ TEST_P(MappedShardTest, ADocumentIsReadWhereverItsTokensAre) {
   }
 }
 
-// If another file has taken the shard's name, its vectors must not be read: they are not those that were scored.
+// A shard that has released its tokens reads them from the loaded file. Once another file has the shard's path, the
+// read must fail.
 TEST_P(MappedShardTest, AfterTheirReleaseTokensAreReadFromTheFileThatWasLoadedAlone) {
   const std::shared_ptr<Shard> shard = Open(Access::kMapped);
   ASSERT_NE(shard, nullptr);

@@ -14,7 +14,7 @@ namespace {
 constexpr int32_t kDim = 64;
 constexpr int32_t kTokens = 20;
 
-// Returns a document. Its tokens have length 1, except that the first has length `factor`.
+// Returns a document whose tokens have norm 1, except the first, whose norm is `factor`.
 std::vector<float> DocumentWithOutlier(float factor) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
@@ -65,7 +65,7 @@ TEST(QuantizationLossTest, TheStoredElementsTellTheSame) {
   }
 }
 
-// The criterion estimates a token's error from its elements alone. Compares the estimate with the actual error.
+// LossOf estimates a token's rounding error from its stored integers. The estimate must agree with the actual error.
 TEST(QuantizationLossTest, ATokenThatIsCountedLosesAboutTheShareAtLeast) {
   for (const float factor : {1.0f, 8.0f, 20.0f, 40.0f, 60.0f, 100.0f}) {
     std::vector<float> rows = DocumentWithOutlier(factor);

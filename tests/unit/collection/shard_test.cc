@@ -145,8 +145,8 @@ class DamageTest : public ::testing::TestWithParam<IdType> {
 TEST_P(DamageTest, EveryFlippedByteIsFoundByTheChecksumAndHarmlessWithoutIt) {
   ASSERT_TRUE(Open(true).ok());
   int refused = 0;
-  // Flips each bit, but in the header's padding, where all bytes are alike, only one bit per byte. Sanitized builds
-  // flip one bit of every byte of the header's text, and of every fifth byte after it.
+  // Flips each bit of the file, one at a time. In the header's padding, where all bytes are equal, flips only one bit
+  // per byte. Sanitized builds flip one bit of every byte of the header's text, and of every fifth byte after it.
   const size_t text_end = good_.find_last_of('}', 4095) + 2;
   for (size_t at = 0; at < good_.size(); at += test::kSanitized && at > text_end ? 5 : 1) {
     const bool padding = at > text_end && at < 4095;
@@ -256,8 +256,8 @@ TEST(InspectTest, TextOfAManifestDoesNotReachTheTerminalAsControls) {
   EXPECT_THAT(FormatTable(*summary), HasSubstr("now? by ?]0;title? ?31m\n"));
 }
 
-// The file has the size that the manifest states, but few tokens. All other bytes would be copied into memory: far
-// more than was planned for the shard.
+// The file has the size that the manifest states. But nearly all of it is payload bytes, which loading copies into
+// memory: far more than was planned for the shard.
 TEST(ShardTest, AShardThatWantsMoreMemoryThanItsEntryIsRefusedBeforeItIsRead) {
   TemporaryFolder folder;
   absl::StatusOr<Manifest> manifest = BuildSmall({}, {.folder = folder.path(), .name = "small"});

@@ -35,8 +35,8 @@ TEST(EndOfBlockTest, TakesWholeDocumentsUntilTheRowsOrTheDocumentsRunOut) {
   EXPECT_EQ(EndOfBatch(offsets.data(), 4, 5, {.rows = 100, .documents = 2}), 5);
 }
 
-// Checks the rules for every plan: the passes cover all lists without gaps and stay within the capacity, and each
-// location leads to the document of its list.
+// Checks the rules for every plan. The passes (batches of documents) cover all candidate lists without gaps and stay
+// within the capacity. The location of each candidate is the slot of its document.
 void Check(const ListPasses& plan, const std::vector<std::vector<uint32_t>>& lists, const std::vector<int64_t>& offsets,
            const BatchCapacity& capacity) {
   int64_t longest = 0;
@@ -48,7 +48,7 @@ void Check(const ListPasses& plan, const std::vector<std::vector<uint32_t>>& lis
     next = pass.end;
     EXPECT_LE(pass.num_rows, capacity.rows);
     EXPECT_LE(static_cast<int64_t>(pass.slots.size()) * 2, capacity.documents);
-    // The slots of a pass are in row order without gaps, and no document has two slots.
+    // The slots (places of documents) of a pass are in row order without gaps. No document has two slots.
     int64_t row = 0;
     std::set<uint32_t> documents;
     for (const BatchSlot& slot : pass.slots) {
@@ -111,7 +111,7 @@ TEST(ListPassesTest, SaysWhenTheCandidatesOfOnePositionDoNotFitTogether) {
   EXPECT_FALSE(plan.Plan(both, offsets.data(), {.rows = 11, .documents = 100}));
   EXPECT_FALSE(plan.Plan(both, offsets.data(), {.rows = 100, .documents = 3}));
   EXPECT_TRUE(plan.Plan(both, offsets.data(), {.rows = 12, .documents = 4}));
-  // A pass of six rows holds one document. So the second list, which has two, needs two passes.
+  // A pass of six rows has room for one document. So the second list, which has two documents, needs two passes.
   EXPECT_TRUE(plan.Plan({&both[1], 1}, offsets.data(), {.rows = 6, .documents = 100}));
   EXPECT_EQ(plan.passes().size(), 2u);
 }

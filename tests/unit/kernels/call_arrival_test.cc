@@ -22,8 +22,8 @@ TEST(CallArrivalTest, IsCompleteOnlyWithEveryResultAndTime) {
       std::vector<DeviceScored> results(count, {1.5f, 7});
       CallTimes times = kTimes;
       CallArrival arrival(absl::MakeSpan(results), &times);
-      // Indices of the words, shuffled into the order in which they are written. The four largest indices are the
-      // times.
+      // Indices of the results and of the four times, which come after the results. They are shuffled into the order in
+      // which the values are written.
       std::vector<size_t> words(count + 4);
       for (size_t i = 0; i < words.size(); ++i) words[i] = i;
       std::shuffle(words.begin(), words.end(), random);
@@ -42,7 +42,7 @@ TEST(CallArrivalTest, IsCompleteOnlyWithEveryResultAndTime) {
   }
 }
 
-// A result may have any bits except the position 0xffffffff, which marks a result that has not arrived.
+// Position 0xffffffff marks a result that has not arrived. All other results must be recognised as arrived.
 TEST(CallArrivalTest, TakesEveryResult) {
   for (const DeviceScored result : {DeviceScored{0.0f, 0}, {-0.0f, 0xfffffffe}, {-1e30f, 0x7fffffff}}) {
     std::vector<DeviceScored> results(1);

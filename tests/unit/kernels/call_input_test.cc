@@ -20,8 +20,8 @@ constexpr DeviceLimits kHopper{132, 232448, 233472, 1024, 2048, /*hopper=*/true}
 constexpr int32_t kDim = 40;
 constexpr int64_t kNumDocuments = 1000;
 
-// Plans calls. Queries have kDim columns, and neighbouring bytes of them differ, so that a wrong offset shows. A list
-// of n candidates names documents 0 to n - 1.
+// Plans calls. Neighbouring bytes of a query differ, so that a wrong offset shows. A list of n candidates names
+// documents 0 to n - 1.
 class CallInputTest : public testing::Test {
  protected:
   CallInputTest() : tokens_(size_t{600} * kDim * 2), ordinals_(kNumDocuments) {
@@ -52,7 +52,8 @@ class CallInputTest : public testing::Test {
     return input_;
   }
 
-  // Writes the input. Returns for each row tile where its list begins in the array of ordered candidates.
+  // Writes the call's input. Returns, for each row tile (query rows scored together), where its list begins in the
+  // array of ordered candidates.
   std::vector<int32_t> OrderBegins() const {
     std::vector<uint8_t> memory(input_.layout().total);
     input_.Write(memory.data());
@@ -137,8 +138,8 @@ TEST_F(CallInputTest, OtherListsDoNot) {
   EXPECT_EQ(Plan().Pattern(0, kNumDocuments, 0).regular, 0u) << "everything, and a list as long";
 }
 
-// Candidates are ordered only if one pass scores the whole call. Then the lists lie one after the other in one array,
-// and all row tiles of a list begin at the same index of it.
+// Candidates are ordered by length only if one pass scores the whole call. Then the candidate lists lie one after the
+// other in one array, and all row tiles of a list have the list's begin in that array.
 TEST_F(CallInputTest, OrdersWhatOnePassScores) {
   const auto is_ordered = [&] { return input_.Order(100, 5000, /*always=*/true).unit_octets > 0; };
   Add(600, 70);  // three row tiles of one list
@@ -220,7 +221,8 @@ TEST(StartTilesTest, EveryBlockHasOne) {
   EXPECT_EQ(StartTiles::Of(132, 5, 5, 1000).assigned[0], 750u / 26) << "all are";
 }
 
-// The rows of a query must lie where its kernel reads them. Rows of the query tile without a token are zeros.
+// The rows of a query must lie where its kernel reads them. Rows of the last query tile (32 rows) that have no token
+// are zeros.
 TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
   constexpr int32_t kTokens = 37;
   constexpr int32_t kRowBytes = kDim * 2;
@@ -249,8 +251,9 @@ TEST_F(CallInputTest, QueryRowsLieAsTheirKernelReadsThem) {
   }
 }
 
-// Tails of several queries share a query tile if that saves row tiles: first tails of up to 16 rows, then those of up
-// to 8. Each tail must still have an output of its own.
+// The tail of a query is the rest of its tokens after full query tiles of 32. Tails of several queries share a query
+// tile if that saves row tiles: first tails of up to 16 rows, then those of up to 8. Each tail must still have an
+// output of its own.
 TEST_F(CallInputTest, TailsShareQueryTiles) {
   constexpr int32_t kRowBytes = kDim * 2;
   DeviceLimits limits = kHopper;
@@ -271,8 +274,8 @@ TEST_F(CallInputTest, TailsShareQueryTiles) {
   };
   const std::vector<Part> parts[] = {{{0, 0, 32}}, {{1, 0, 32}}, {{2, 0, 32}},  {{2, 32, 32}},
                                      {{4, 0, 32}}, {{3, 0, 12}}, {{0, 32, 12}}, {{1, 32, 1}, {2, 64, 6}, {4, 32, 8}}};
-  // Each query with more than one query tile has an entry in `sums`. The partial sums of its query tiles follow one
-  // another.
+  // Each query with more than one query tile (32 tokens) has an entry in `sums`. The partial sums of its query tiles
+  // follow one another.
   std::vector<PartialSums> sums(static_cast<size_t>(input_.num_partial_sums()));
   std::memcpy(sums.data(), memory.data() + input_.layout().partial_sums, sums.size() * sizeof(PartialSums));
   ASSERT_EQ(sums.size(), 4u);

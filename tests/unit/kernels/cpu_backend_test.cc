@@ -32,7 +32,7 @@ TEST(CpuBackendTest, TakesTheBestInstructionSetAndEveryCoreByDefault) {
 }
 
 // A call cannot be interrupted, so shutdowns and deadlines wait for its end. The backend therefore limits the work of
-// a call.
+// one call, per thread.
 TEST(CpuBackendTest, WantsCallsThatEndSoon) {
   const auto most = [](int num_threads) {
     return (*CreateCpuBackend({.num_threads = num_threads, .isa = ""}))->info().max_call_work;
@@ -116,8 +116,8 @@ TEST(CpuBackendTest, ACallOverMemoryThatChangedFailsInsteadOfAnswering) {
   EXPECT_TRUE(executor->TopK(*documents, {&call, 1}, absl::MakeSpan(results), nullptr).ok());
   EXPECT_TRUE(executor->Align(*documents, call, ordinals, absl::MakeSpan(matches)).ok());
   source.changed = true;
-  // The mapped bytes may be anything by now. Even with NaN in every row, the selection must end and the call return
-  // the error.
+  // After the file has changed, the mapped bytes may be anything. Even with NaN in every row, the selection must end
+  // and the call return the error.
   std::memset(const_cast<void*>(view.tokens), 0xff, 6000 * 8 * 2);
   const absl::Status scored = executor->TopK(*documents, {&call, 1}, absl::MakeSpan(results), nullptr);
   EXPECT_EQ(scored.code(), absl::StatusCode::kDataLoss);
@@ -146,7 +146,8 @@ TEST(CpuBackendTest, ThreadCountDoesNotChangeTheBits) {
   }
 }
 
-// The three queries have more tokens than the workspace packs at once. Each must get the same bits as alone.
+// The workspace has no room for all tokens of the three queries, so the call runs in several waves. Each query must get
+// the same bits as alone.
 TEST(CpuBackendTest, CallsLargerThanTheWorkspaceRunInWaves) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

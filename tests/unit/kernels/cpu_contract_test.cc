@@ -1,4 +1,4 @@
-// Runs the backend contract on every instruction set that this machine has, and on AVX-512 and AMX emulated.
+// Runs the tests of the backend contract on every instruction set of this machine, and on emulated AVX-512 and AMX.
 #include <gtest/gtest.h>
 
 #include <map>

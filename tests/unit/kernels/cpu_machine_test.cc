@@ -1,5 +1,5 @@
-// Tests how the process reads from control groups how much memory and CPU time it may use, in the layouts that
-// different systems and containers have, and the name of the processor.
+// Tests how the process reads the memory and CPU time that it may use from control groups (cgroups), in the layouts of
+// different systems and containers. Also tests the processor's name.
 #include "kernels/cpu/machine.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class CgroupTest : public testing::Test {
     std::ofstream(root_ + path) << text;
   }
   void WriteMiB(const std::string& path, size_t mib) { Write(path, std::to_string(mib * kMiB) + "\n"); }
-  // Writes a group of version 2: its limit, its usage, and the part of the usage that is files' page cache.
+  // Writes a group of cgroup version 2: its memory limit, its usage, and the part of the usage that is page cache.
   void WriteGroup(const std::string& group, size_t limit_mib, size_t usage_mib, size_t cache_mib) {
     const std::string folder = "/sys/fs/cgroup" + group;
     WriteMiB(folder + "/memory.max", limit_mib);
@@ -107,7 +107,8 @@ TEST_F(CgroupTest, AUnitIsBoundByItselfAndByItsSlice) {
   EXPECT_EQ(limits.free_memory_bytes, 3584 * kMiB);
   EXPECT_EQ(limits.cpus, 4.0);
 
-  // The slice has a higher limit than the unit, but other units of the slice have used most of it.
+  // The slice has a higher limit than the unit, but other units of the slice have used most of it. So less memory is
+  // free than the unit's own limit allows.
   WriteGroup("/system.slice", 8192, 7168, 0);
   Write("/sys/fs/cgroup/system.slice/cpu.max", "150000 100000\n");
   limits = ReadCgroupLimits(root_);
@@ -131,8 +132,8 @@ TEST_F(CgroupTest, Version1HasAHierarchyForEachController) {
   EXPECT_EQ(limits.cpus, 0.5);
 }
 
-// Without a namespace for control groups, Docker shows the host's path but mounts the container's own group. The
-// limits must be read from the mounted group.
+// Without a cgroup namespace, Docker shows the host's path but mounts the container's own group. The limits must be
+// read from the mounted group.
 TEST_F(CgroupTest, AContainersOwnGroupIsTheRootOfItsMount) {
   WriteGroup("", 512, 128, 28);
   for (const char* path : {"/docker/0123456789", "/../../outside", "/"}) {

@@ -1,5 +1,5 @@
-// Tests the host memory of calls: how much an executor keeps, and calls without memory. The tests are a separate
-// program, because they replace operator new to count allocations.
+// Tests how much host memory an executor keeps after calls, and calls that get no memory. A program of its own, because
+// it replaces operator new to count allocations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -51,8 +51,7 @@ namespace {
 constexpr int kNumThreads = 3;
 constexpr int32_t kNumQueries = 8;
 
-// Scores 40,000 documents of one token each. Each query asks for the best 10,000, so threads keep most of what they
-// score.
+// Scores 40,000 documents of one token each. Each query asks for the best 10,000, so that threads keep most results.
 class CpuMemoryTest : public testing::Test {
  protected:
   CpuMemoryTest()
@@ -89,7 +88,7 @@ TEST_F(CpuMemoryTest, SelectionsOfManyResultsAreGivenBack) {
     EXPECT_EQ(result.size(), 10'000u);
     EXPECT_EQ(result.capacity(), 10'000u);
   }
-  // cpu_executor.h promises at most 8 KiB for each thread and query. 400 KB allow for the small parts of the
+  // cpu_executor.h promises at most 8 KiB per thread and query. The 400,000 bytes allow for the small parts of the
   // workspace.
   EXPECT_LE(live_bytes - before - result_bytes, kNumThreads * kNumQueries * 8192 + 400'000);
 }
@@ -150,8 +149,8 @@ TEST(CpuLargeCollectionTest, RowsBeyond32BitsAreScoredAndAligned) {
   set(kNumRows - 1, 3.0f);
   set(kNumRows - 11, 2.0f);
   set(offsets[last - 1], 1.5f);
-  // If rows were computed modulo 2^31 or bytes modulo 2^32, these rows would be read instead, and their high values
-  // would show it.
+  // If rows were computed modulo 2^31 or bytes modulo 2^32, these rows would be read instead. Their high values would
+  // show in the scores.
   for (int64_t row = 0; row < 400; ++row) set(row, 50.0f);
 
   const DocumentsView view = {ScalarType::kF16, kDim, static_cast<int64_t>(offsets.size()) - 1, memory, offsets.data()};

@@ -1,5 +1,5 @@
-// Tests the parts of the CPU backend that need no particular instruction set: packing, row blocks, the order of a
-// score's sum, the thread pool.
+// Tests the parts of the CPU backend that need no particular instruction set: packing of queries, row blocks, the order
+// in which a score is summed, and the thread pool.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@
 namespace maxsim::cpu {
 namespace {
 
-// Returns an instruction set with this shape. The tests use no other property of it.
+// Returns an instruction set with these sizes. The tests use none of its other properties.
 Isa ShapeOf(size_t lanes, size_t panel_vectors) {
   Isa isa = kPortableIsa;
   isa.lanes = lanes;
@@ -113,8 +113,8 @@ TEST(PackTest, RowsHaveWholeMultiplesOfSteps) {
   EXPECT_EQ(num_steps(StepForm::kI8Quads, 16, 65), 32u);
 }
 
-// Multiplies packed pairs as the BF16 instruction does, and compares with the plain inner product. So the packing is
-// tested on machines without the instruction, too.
+// Multiplies packed pairs in plain C++ as the BF16 instruction does, and compares with the inner product. So machines
+// without the instruction test the packing, too.
 TEST(PackTest, PairedStepsGiveTheInnerProduct) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
@@ -256,8 +256,8 @@ TEST(QueryStackTest, StacksStopGrowingAtTheLimit) {
   EXPECT_EQ(stacks[2].query_indices, (std::vector<size_t>{3, 4}));
 }
 
-// The terms have similar magnitudes. FP32 addition is not associative, so another order of additions gives another
-// sum.
+// FP32 addition is not associative, and the terms have similar magnitudes. So another order of additions would give
+// another sum.
 TEST(SumMaximaTest, AddsQueryTilesByAButterflyAndTheirSumsInOrder) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
@@ -271,8 +271,8 @@ TEST(SumMaximaTest, AddsQueryTilesByAButterflyAndTheirSumsInOrder) {
     for (const float* weight : {static_cast<const float*>(nullptr), std::as_const(weights).data()}) {
       float expected = 0;
       for (size_t first = 0; first < count; first += 32) {
-        // Computes the butterfly as 32 lanes do: in each of five steps, each lane adds the value of the lane whose
-        // number differs in one bit, from the highest bit down.
+        // Simulates the butterfly sum of 32 GPU lanes. In each of five steps, each lane adds the value of the lane
+        // whose number differs in one bit, from the highest bit down.
         std::vector<float> lanes(32, 0.0f);
         for (size_t lane = 0; lane < 32 && first + lane < count; ++lane) {
           lanes[lane] = maxima[first + lane] * (weight == nullptr ? 1.0f : weight[first + lane]);
@@ -336,8 +336,8 @@ TEST(ThreadPoolTest, ServesConcurrentCallers) {
   for (std::thread& caller : callers) caller.join();
 }
 
-// Makes a pool of 1000 threads although the address space has room for a few stacks only. Exits with 0 if the pool
-// kept the threads that could start and runs on them.
+// Makes a pool of 1000 threads in an address space that has room for a few stacks only. Exits with 0 if the pool kept
+// the threads that could start and works with them.
 [[noreturn]] void StartThreadsInLittleMemory() {
   size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;

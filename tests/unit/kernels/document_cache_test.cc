@@ -16,7 +16,8 @@ using Key = DocumentCache::Key;
 constexpr int64_t kBegin = 1000;
 constexpr int64_t kCapacity = 32 * 1000;
 
-// Offers a document up to twice, because the cache does not admit a document at its first miss. Returns its offset.
+// Offers a document up to twice, because the cache admits a document only at its second miss. Returns its offset in the
+// cache.
 std::optional<int64_t> AdmitTwice(DocumentCache& cache, const Key& key, int64_t bytes, int64_t alignment = 1) {
   if (const auto offset = cache.Admit(key, bytes, alignment)) return offset;
   return cache.Admit(key, bytes, alignment);
@@ -70,7 +71,7 @@ TEST(DocumentCacheTest, OnePassOverManyDocumentsLeavesItAsItWas) {
   for (uint32_t n = 1000; n < 5000; ++n) {
     cache.BeginPass();
     EXPECT_EQ(cache.Find({1, n}), std::nullopt);
-    // By chance, the cache may mistake one of these documents for another one that it has missed, and admit it. That
+    // The cache remembers missed documents inexactly: it may mistake one of these for an earlier one and admit it. That
     // happens to fewer than one in a hundred.
     cache.Admit({1, n}, 400, 1);
   }

@@ -1,4 +1,4 @@
-// Compares the statistics of appended documents' lengths with those computed from all documents.
+// Tests that statistics of document lengths, updated as documents are appended, equal those of all documents at once.
 #include "kernels/plan/document_lengths.h"
 
 #include <gtest/gtest.h>
@@ -74,8 +74,8 @@ TEST(DocumentLengthsTest, FewLongDocumentsAreBoundedAsTheSpreadBoundsThem) {
   std::vector<int64_t> lengths(10000, 100);
   for (int64_t length : {kMaxDocumentTokens, int64_t{40000}, int64_t{9000}}) lengths.push_back(length);
   EXPECT_EQ(LengthsOf(lengths).spread_tokens(), SpreadOf(lengths));
-  // The bound, sixteen times the mean, lies between these lengths. The statistics count documents by powers of two of
-  // their length, so here they are only near the exact value.
+  // Lengths are bounded by sixteen times the mean. The statistics count documents by powers of two of their length, so
+  // near the bound they are only estimates.
   std::vector<int64_t> around(100000, 100);
   for (int64_t length = 1100; length < 2000; length += 10) around.push_back(length);
   const auto exact = static_cast<double>(SpreadOf(around));

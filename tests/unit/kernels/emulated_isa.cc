@@ -131,8 +131,7 @@ struct EmulatedVnni : EmulatedIntegers, cpu::Avx512VnniShape {
   }
 };
 
-// The AMX tiles of a thread: eight, each with sixteen rows of 64 bytes. They may be used between Configure and Release
-// only.
+// A thread's AMX tiles: eight tiles of sixteen rows of 64 bytes. They may be used only between Configure and Release.
 struct EmulatedTiles {
   static void Configure() {
     if (configured) std::abort();

@@ -12,8 +12,8 @@ namespace maxsim::test {
 extern const cpu::Isa kEmulatedAvx512Bf16Isa;  // kernels for FP32, BF16 pairs, VNNI
 extern const cpu::Isa kEmulatedAmxIsa;         // kernels for FP32, and for BF16 and I8 in tiles
 
-// Returns the emulated instruction sets without those that this machine itself has: there the real instructions are
-// tested, which run ten times as fast.
+// Returns the emulated instruction sets, except those that this machine has. The tests use the real instructions for
+// those, which run ten times as fast.
 std::vector<const cpu::Isa*> EmulatedIsas();
 
 }  // namespace maxsim::test

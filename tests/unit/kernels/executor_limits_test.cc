@@ -1,5 +1,4 @@
-// Tests that calls beyond the limits of an executor are refused, and that public Documents are converted to those of
-// the CUDA backend.
+// Tests that an executor refuses calls beyond its limits, and that it accepts only Documents of the CUDA backend.
 #include "kernels/cuda/call/planning/executor_limits.h"
 
 #include <gtest/gtest.h>

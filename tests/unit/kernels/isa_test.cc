@@ -66,7 +66,7 @@ int32_t Similarity(const Isa& isa, const int8_t* row, const int8_t* query, size_
 
 class IsaTest : public testing::TestWithParam<const Isa*> {
  protected:
-  // Multiplies the first rows with the first query tokens, for several numbers of both, and compares.
+  // Multiplies rows with query tokens, for several numbers of both, and compares the products with the expected ones.
   template <typename Element, typename Total>
   void Check(ScalarType type, const Kernels<Total>& kernels, size_t dim) {
     const Isa& isa = *GetParam();

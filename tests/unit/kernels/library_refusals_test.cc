@@ -13,7 +13,7 @@
 namespace maxsim::test {
 namespace {
 
-// Expects that the call is refused as invalid, with an error that mentions `member`.
+// Expects that the call is refused as invalid, with an error message that contains `member`.
 void ExpectRefused(const maxsim_call& call, const char* member) {
   float score = 0;
   EXPECT_EQ(maxsim_forward(&call, &score, nullptr), MAXSIM_INVALID_ARGUMENT) << member;

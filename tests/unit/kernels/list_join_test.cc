@@ -33,7 +33,8 @@ int64_t UnionOf(const std::vector<std::vector<uint32_t>>& lists, const ListJoin&
   return static_cast<int64_t>(ordinals.size());
 }
 
-// Checks that every join keeps the limits for joins, and that no list is in two joins.
+// A join is a set of candidate lists that are scored together. Checks that every join keeps the limits for joins, and
+// that no list is in two joins.
 void ExpectWellFormed(const std::vector<std::vector<uint32_t>>& lists, const std::vector<CandidateList>& views,
                       const std::vector<ListJoin>& joins) {
   std::set<int32_t> seen;
@@ -109,7 +110,7 @@ TEST(ListJoinTest, LongQueriesLeaveRoomForFewerLists) {
   EXPECT_EQ(uneven[0].lists, (std::vector<int32_t>{0, 2}));
 }
 
-// Lists of five documents, of one document, of the same document three times, and of none.
+// Lists of one document, of the same document three times, of none, and of five documents.
 TEST(ListJoinTest, SmallListsAreCountedExactlyEnough) {
   const std::vector<std::vector<uint32_t>> lists = {{7}, {7}, {7, 7, 7}, {}, {4'294'967'295u}, {1, 2, 3, 4, 5}};
   const std::vector<CandidateList> views = ListsOf(lists, 1);

@@ -41,7 +41,8 @@ TEST(PlanTest, PartsOfSharedMemoryAreAlignedAndDoNotOverlap) {
   }
 }
 
-// ldmatrix reads eight rows of 16 bytes at once: they must lie in eight different sets of four banks.
+// ldmatrix reads eight rows of 16 bytes at once. Without bank conflicts, they lie in eight different sets of four
+// banks.
 TEST(PlanTest, EightRowsLieInDifferentBanks) {
   std::vector<int32_t> pitches = {TraitsOf(ScoreTile::kRows32).pitch(), TraitsOf(ScoreTile::kRows128).pitch()};
   for (int64_t row_bytes = 16; row_bytes <= 16384; row_bytes += 16) pitches.push_back(ResidentQueryPitch(row_bytes));
@@ -94,8 +95,8 @@ void CheckWideShared() {
   EXPECT_LE(WideSharedBytes(kHalves), kHopper.shared_bytes_per_block);
 }
 
-// In the shared memory of wide kernels, swizzled stages begin at multiples of 1,024 bytes and barriers at multiples of
-// 8.
+// In the shared memory of the wide kernels, stages (buffers for tiles) begin at multiples of 1,024 bytes, because they
+// are swizzled. Barriers begin at multiples of 8.
 TEST(PlanTest, PartsOfAWideRingAreAlignedAndFit) {
   CheckWideShared<1>();
   CheckWideShared<2>();
@@ -124,8 +125,8 @@ TEST(SharedArraysTest, AnArrayBeginsAtAMultipleOfItsAlignment) {
   EXPECT_EQ(arrays.bytes(), 2048);
 }
 
-// For every row size that a stream kernel takes, the ring fits into shared memory, and its parts are aligned and do
-// not overlap.
+// For every row size that a stream kernel supports, its ring of buffers fits into shared memory. The parts of the ring
+// are aligned and do not overlap.
 TEST(PlanTest, AStreamRingFitsItsRows) {
   for (int64_t row_bytes = 16; row_bytes <= 8192; row_bytes += 16) {
     SCOPED_TRACE(row_bytes);
@@ -167,8 +168,9 @@ TEST(PlanTest, AStreamRingFitsItsRows) {
   EXPECT_EQ(StreamShapeOf(2 * 2032).tile_tokens, 8);
 }
 
-// The operands hold each byte of a query tile exactly once. The 16 bytes of a lane are those that mma.sync takes:
-// eight bytes of row lane / 4 and eight of the row 8 below it, the first words of both rows before the second words.
+// The operands hold each byte of a query tile (32 query rows) exactly once. The 16 bytes of a lane are those that
+// mma.sync takes: eight bytes of row lane / 4 and eight of the row 8 below it, the first words of both rows before the
+// second words.
 TEST(PlanTest, StreamQueryOperandsHoldEveryByteOnce) {
   for (const int32_t row_bytes : {16, 96, 256, 1536}) {
     const int32_t pitch = StreamQueryPitch(row_bytes);

@@ -1,4 +1,4 @@
-// Tests when candidates are ordered, longest documents first, before they are scored: only if that saves time.
+// Tests when candidates are ordered by length, longest first, before they are scored: only if that saves time.
 #include <gtest/gtest.h>
 
 #include "kernels/limits.h"
@@ -10,8 +10,8 @@
 namespace maxsim {
 namespace {
 
-// Candidates are ordered if a long document takes much longer than the others and each thread block has few documents.
-// Otherwise ordering takes longer than it saves.
+// Ordering by length pays off if a long document takes much longer than the others and each thread block has few
+// documents. Otherwise ordering takes longer than it saves.
 TEST(PlanTest, UnequalDocumentsAreOrdered) {
   const auto order = [](ScalarType type, int32_t dim, int64_t blocks, int64_t documents, int64_t mean,
                         int64_t longest) {

@@ -74,7 +74,8 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   EXPECT_LE(plan.stages, kMaxStages);
   EXPECT_EQ(plan.shared_bytes, LayoutOf(plan.tile, plan.query_resident, plan.align, plan.row_bytes, plan.stages).total);
 
-  // The k-steps and the column chunks cover the whole row, and none lies completely outside it.
+  // A row is cut into k-steps and into column chunks. Both must cover the whole row, and none may lie completely
+  // outside it.
   EXPECT_GE(plan.num_steps * kStepBytes, plan.row_bytes);
   EXPECT_LT((plan.num_steps - 1) * kStepBytes, plan.row_bytes);
   EXPECT_GE(plan.num_chunks * traits.chunk_bytes, plan.row_bytes);
@@ -85,7 +86,7 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
     EXPECT_TRUE(plan.tile == ScoreTile::kRows32 || plan.tile == ScoreTile::kRows64) << "no sums for several chains";
   }
 
-  // All thread blocks of the grid run at once (one wave), and no more row tiles are scored at once than there are.
+  // All thread blocks of the grid run at once, and no more row tiles are scored at once than there are.
   EXPECT_GE(plan.grid(), 1);
   EXPECT_LE(plan.grid(), limits.num_sms * plan.blocks_per_sm);
   EXPECT_LE(plan.row_tiles_at_once, plan.num_row_tiles);
@@ -102,7 +103,7 @@ TEST(PlanTest, ResidualCodesHaveAKernelOfTheirOwn) {
           ASSERT_TRUE(plan.ok()) << plan.status();
           EXPECT_EQ(plan->tile, ScoreTile::kResidual32);
           EXPECT_EQ(plan->num_row_tiles, query_tiles + 1);
-          // A thread block has one row tile, and each of its warps scores a different candidate.
+          // A thread block works on one row tile. Each of its warps scores a different candidate.
           EXPECT_EQ(plan->row_tiles_at_once, plan->num_row_tiles);
           EXPECT_GE(plan->blocks_per_row_tile, 1);
           EXPECT_LE(plan->blocks_per_row_tile, 70'000 / 4);
@@ -183,8 +184,8 @@ TEST(PlanTest, HopperStacksUpTo256Rows) {
   EXPECT_EQ(PlanScore(ScalarType::kF16, 128, {{32, 3}}, kHopper)->grid(), 12);
 }
 
-// The wide and deep kernels read documents once for many query tiles, but start and end later than the stream kernel,
-// which reads them once for each query tile. So short calls use the stream kernel.
+// For several query tiles (32 tokens each), the wide and deep kernels read documents once, and the stream kernel reads
+// them once per query tile. But the stream kernel starts and ends sooner. So short calls use it.
 TEST(PlanTest, HopperStreamsShortCallsOfSeveralQueryTiles) {
   const auto tile = [](ScalarType type, int32_t dim, QueryGroupShape group, int64_t document_tokens,
                        const DeviceLimits& limits = kHopper) {
@@ -201,12 +202,12 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralQueryTiles) {
   EXPECT_EQ(tile(kF16, 128, {12, 700}, 290), ScoreTile::kWide256);
   EXPECT_EQ(tile(kF16, 128, {/*num_query_tiles=*/6, 64, /*packed_query_tiles=*/2}, 60), ScoreTile::kStream32);
   EXPECT_EQ(tile(kF16, 128, {/*num_query_tiles=*/64, 1000, /*packed_query_tiles=*/16}, 60), ScoreTile::kWide256);
-  // The wide kernel takes longer if there are more documents than thread blocks, because thread blocks then claim
+  // With more documents than thread blocks, the wide kernel takes longer, because its thread blocks must then claim
   // documents.
   EXPECT_EQ(tile(kF16, 128, {2, 132}, 800), ScoreTile::kWide128);
   EXPECT_EQ(tile(kF16, 128, {2, 133}, 800), ScoreTile::kStream32);
-  // INT8 rows have half the bytes of F16 rows and take half the time. Query rows in shared memory, not registers, take
-  // longer.
+  // INT8 rows have half the bytes of F16 rows and take half the time. With query rows in shared memory instead of
+  // registers, the wide kernel takes longer.
   EXPECT_EQ(tile(kF16, 128, {4, 700}, 60), ScoreTile::kWide128);
   EXPECT_EQ(tile(kI8, 128, {4, 700}, 60), ScoreTile::kStream32);
   EXPECT_EQ(tile(kF16, 256, {2, 132}, 14), ScoreTile::kStream32);
@@ -219,7 +220,7 @@ TEST(PlanTest, HopperStreamsShortCallsOfSeveralQueryTiles) {
   EXPECT_EQ(tile(kF16, 128, {2, 8}, 14, kH200), ScoreTile::kRows64);
 }
 
-// The last row tile of a query group has half the height if the remaining query tiles fit into it.
+// If at most half of a query group's last row tile is used, that row tile gets half the height.
 TEST(PlanTest, WideTilesMayBeHalfOnes) {
   const auto plan = [](const std::vector<QueryGroupShape>& groups, ScoreTile tile) {
     DeviceLimits limits = kHopper;
@@ -262,7 +263,7 @@ TEST(PlanTest, HopperTakesWiderRowsByChunks) {
   DeviceLimits no_maps = kHopper;
   no_maps.tensor_maps = false;
   EXPECT_EQ(PlanScore(ScalarType::kF16, 768, {{32, 1000}}, no_maps)->tile, ScoreTile::kRows128);
-  // The query tile stays in shared memory if at least three stages of the ring fit next to it.
+  // The query tile (32 query rows) stays in shared memory if at least three stages of the ring fit next to it.
   EXPECT_TRUE(plan(256, 8).query_resident);
   EXPECT_EQ(plan(256, 8).stages, 4);
   EXPECT_FALSE(plan(257, 8).query_resident);
@@ -272,7 +273,7 @@ TEST(PlanTest, HopperTakesWiderRowsByChunks) {
   EXPECT_EQ(plan(321, 4).stages, 3);
 }
 
-// INT8 rows have half the bytes of F16 rows, and their sums are never split into several chains.
+// INT8 rows have half the bytes of F16 rows, and their sums are exact, so they are not split into chains.
 TEST(PlanTest, QuantizedDocumentsTakeTheTilesOfTheirRowsBytes) {
   const auto tile = [](int32_t dim, std::vector<QueryGroupShape> groups, const DeviceLimits& limits) {
     return PlanScore(ScalarType::kI8, dim, groups, limits)->tile;
@@ -295,8 +296,8 @@ TEST(PlanTest, QuantizedDocumentsTakeTheTilesOfTheirRowsBytes) {
   EXPECT_EQ(tile(4065, {{1, 1000}}, kHopper), ScoreTile::kRows32) << "no room for a ring";
 }
 
-// Short queries over the same documents share query tiles and so need fewer row tiles, if the kernel can sum the
-// queries of a tile separately.
+// Short queries over the same documents share query tiles (32 rows), and so need fewer row tiles. The kernel must be
+// able to sum the queries of a query tile separately.
 TEST(PlanTest, ShortQueriesShareQueryTilesOfWideAndDeepKernels) {
   EXPECT_EQ(PackedRows(1), 8);
   EXPECT_EQ(PackedRows(8), 8);
@@ -318,7 +319,8 @@ TEST(PlanTest, ShortQueriesShareQueryTilesOfWideAndDeepKernels) {
   EXPECT_EQ(plan(128, kH200)->num_row_tiles, 8);  // row tiles of 128 rows
 }
 
-// Summing a shared query tile takes longer, so sharing is not worth it if it saves only a few row tiles.
+// Summing the queries of a shared query tile separately takes longer. So queries share query tiles only if that saves
+// enough row tiles.
 TEST(PlanTest, QueryTilesAreSharedWhereThatSavesRowTiles) {
   const auto shares = [](int64_t num_query_tiles, int64_t packed_query_tiles, ScoreTile tile) {
     return SharesQueryTiles({num_query_tiles, /*num_candidates=*/1000, packed_query_tiles}, tile);

@@ -1,4 +1,4 @@
-// Tests that the plan of a top-k selection covers all candidates and keeps the limits of its workspace.
+// Tests that the plan of a top-k selection covers all candidates and stays within the limits of its workspace.
 #include <gtest/gtest.h>
 
 #include <algorithm>

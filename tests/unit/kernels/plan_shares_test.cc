@@ -1,5 +1,5 @@
-// Tests how candidates are divided among thread blocks: in shares, claims or teams, which must cover all candidates of
-// a call, also if documents are unequal.
+// Tests how the candidates of a call are divided among thread blocks: assigned in advance, claimed later, or assigned
+// to teams. Each division must cover all candidates, also if documents have different lengths.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace maxsim {
 namespace {
 
-// The assigned shares and the later claims, counted as the kernel counts them, must cover each candidate once and in
-// order.
+// Candidates are assigned to thread blocks in advance or claimed by them later. Both together must cover each candidate
+// once and in order.
 TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   for (int32_t num_sms : {1, 7, 132}) {
     DeviceLimits limits = kHopper;
@@ -50,8 +50,7 @@ TEST(PlanTest, SharesAndClaimsAreAllCandidatesOnce) {
   }
 }
 
-// Checks how many bytes of a thread block's share are not assigned in advance. Thread blocks claim these while the
-// kernel runs.
+// Checks how many bytes per thread block are not assigned in advance. Thread blocks claim these while the kernel runs.
 TEST(PlanTest, SharesLeaveTheirEndOpen) {
   const int64_t grid = PlanScore(ScalarType::kF16, 128, {{1, 100000}}, kHopper)->grid();
   const auto open_bytes = [&](ScalarType type, int64_t total, int64_t mean_tokens) {
@@ -68,8 +67,8 @@ TEST(PlanTest, SharesLeaveTheirEndOpen) {
   EXPECT_EQ(open_bytes(ScalarType::kF16, 2500, 300), 0);
   EXPECT_EQ(open_bytes(ScalarType::kI8, 5000, 300), 0);
   EXPECT_GT(open_bytes(ScalarType::kF16, grid * 16, 5000), 0);
-  // A share of up to 4,000 KiB leaves a quarter open, one of up to 16,000 KiB leaves 1,000 KiB, and a larger one a
-  // sixteenth.
+  // A thread block's share of up to 4,000 KiB leaves a quarter to be claimed later. A share of up to 16,000 KiB leaves
+  // 1,000 KiB, and a larger one a sixteenth.
   EXPECT_NEAR(open_bytes(ScalarType::kF16, 5000, 300), share(5000, 300, 256) / 4, 1000);
   EXPECT_NEAR(open_bytes(ScalarType::kI8, 10000, 300), share(10000, 300, 128) / 4, 1000);
   EXPECT_NEAR(open_bytes(ScalarType::kF16, 10000, 300), 1000 << 10, 1000);
@@ -89,7 +88,8 @@ TEST(PlanTest, ClaimsAreMeasuredInBytes) {
   EXPECT_EQ(shares(ScalarType::kI8, 1).coarse, 32);
 }
 
-// If documents are unequal and shares are small, a claim takes fewer documents, but still several if they are short.
+// If document lengths differ and shares are small, a claim takes fewer documents. If the documents are short, a claim
+// still takes several.
 TEST(PlanTest, SmallClaimsOfUnequalDocumentsAreMeasuredInBytes) {
   const auto claims = [](int64_t mean_tokens) {
     const StreamShares shares =
@@ -104,7 +104,8 @@ TEST(PlanTest, SmallClaimsOfUnequalDocumentsAreMeasuredInBytes) {
   EXPECT_EQ(claims(96), 1);
 }
 
-// All candidates are assigned to teams, and no team has candidates in more than kTeamUnits work units.
+// Teams are groups of thread blocks. All candidates must be assigned to teams, and no team may have candidates in more
+// than kTeamUnits work units.
 TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
   for (int32_t num_sms : {1, 2, 7, 114, 132}) {
     DeviceLimits limits = kHopper;
@@ -151,8 +152,8 @@ TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
   }
 }
 
-// A team is several thread blocks that share the documents assigned to it. Checks which calls have teams, and of how
-// many thread blocks.
+// A team is several thread blocks that share the documents assigned to it. Checks which calls have teams, and how many
+// thread blocks a team has.
 TEST(PlanTest, TeamsEvenOutUnequalShares) {
   const auto shares = [](int32_t dim, int64_t num_candidates, int64_t mean_tokens, int64_t spread_tokens,
                          const StreamTuning& tuning = {}, int64_t regular = -1) {
@@ -179,7 +180,7 @@ TEST(PlanTest, TeamsEvenOutUnequalShares) {
   EXPECT_EQ(team_blocks(128, 1000, 121, 50), 1) << "passages";
   EXPECT_EQ(team_blocks(128, 1000, 121, 140), 6) << "22 teams, which divide the grid, where 16 would do";
   EXPECT_EQ(team_blocks(128, 1000, 376, 629), 6) << "claims would leave a long document";
-  // A tuning can switch teams on or off. It cannot switch them on if teams are impossible.
+  // StreamTuning can switch teams on or off. It cannot switch them on for calls in which teams are impossible.
   EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{}, /*regular=*/0), 1) << "lists of different lengths";
   EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{.teams = 0}), 1);
   EXPECT_EQ(team_blocks(128, 1000, 376, 629, StreamTuning{.assigned_percent = 100}), 1);
@@ -239,7 +240,7 @@ TEST(PlanTest, ListsOfWideRowsAreAssignedWhole) {
   EXPECT_FALSE(all_assigned(768, 139)) << "unequal documents cost more than that";
 }
 
-// Documents of 10 to 2,000 tokens whose lengths are log-uniform have a mean of 376 tokens and a spread of 629.
+// Document lengths that are log-uniform from 10 to 2,000 tokens have a mean of 376 tokens and a spread of 629.
 TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
   const auto shares = [](int32_t dim, int64_t total, int64_t spread_tokens) {
     return PlanStreamShares(*PlanScore(ScalarType::kF16, dim, {{1, total}}, kHopper),
@@ -255,8 +256,8 @@ TEST(PlanTest, SharesOfUnequalDocumentsLeaveAHalfOpen) {
   EXPECT_FALSE(shares(768, 1000, 43).all_assigned()) << "bytes matter";
   EXPECT_TRUE(shares(128, 7 * grid - 1, 629).all_assigned()) << "claims take longer than they save";
   EXPECT_FALSE(shares(128, 7 * grid, 629).all_assigned());
-  // In large shares, the part left open grows with the spread of lengths. It is never smaller than for equal
-  // documents.
+  // In large shares, the part that is claimed later grows with the spread of lengths. It is never smaller than for
+  // documents of equal length.
   const StreamShares large = shares(128, 20000, 629);
   EXPECT_NEAR(static_cast<double>(large.total - large.assigned), 8.0 * 629 * static_cast<double>(grid) / 376, 10);
   EXPECT_EQ(shares(128, 1000000, 629).assigned, shares(128, 1000000, 0).assigned);

@@ -62,8 +62,8 @@ TEST(RotateTest, SpreadsOneColumnOverAll) {
       const std::vector<float> rotated = Rotated(kSeed, row);
       const auto largest = *std::max_element(rotated.begin(), rotated.end(),
                                              [](float a, float b) { return std::fabs(a) < std::fabs(b); });
-      // If dim is a power of two, both rounds of the rotation cover all columns. Together they can gather a row in few
-      // columns again, but not in one.
+      // If dim is a power of two, both rounds of the rotation cover all columns. The second may undo some of the
+      // first's spreading, but must not gather a row in one column.
       EXPECT_LT(std::fabs(largest), 0.8f) << "d " << dim << ", column " << column;
     }
   }
@@ -108,7 +108,7 @@ TEST(RotateTest, RoundsAsDescribed) {
   EXPECT_EQ(Hash(rotated(0x123456789abcdef, 100)), 0x9961d697b709d021);
 }
 
-// Rotates in single operations, in the order in which kernels/quantize.h describes them.
+// Rotates with one plain operation after another, in the order that kernels/quantize.h describes.
 std::vector<float> RotatedPlainly(uint64_t seed, std::vector<float> row) {
   const auto dim = static_cast<int32_t>(row.size());
   const int32_t span = RotationSpan(dim);

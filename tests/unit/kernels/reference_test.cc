@@ -110,7 +110,7 @@ TEST(ReferenceTest, TopKSortsByScoreThenPosition) {
   EXPECT_EQ(ReferenceTopK(scores, 100).size(), 4u);
 }
 
-// Computes the expected scores from elements that are multiplied by their scales one by one.
+// Computes the expected scores from the INT8 elements, each multiplied by its scale.
 TEST(ReferenceTest, QuantizedDocumentsAreScoredAsTheyAndTheQueryAreQuantized) {
   constexpr int32_t kDim = 50, kTokens = 7;
   test::RandomDocuments documents = test::MakeDocuments(3, ScalarType::kI8, kDim, {1, 6, 30});

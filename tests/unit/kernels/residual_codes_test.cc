@@ -64,7 +64,7 @@ void ExpectCodesRefused(const CodesCase& codes_case, const maxsim_residual_codes
 TEST(ResidualCodesTest, ScoresMatchesAndGradientsAreThoseOfDecodedVectorsInFp64) {
   SCOPED_TRACE(SeedTrace(TestSeed()));
   const std::vector<CodesShape> shapes = CodesShapes();
-  // Sanitized builds test every 11th shape. 11 is a prime, so that every layout, width and pairing still occurs.
+  // Sanitized builds test every 11th shape. 11 is a prime, so every layout, width and pairing still occurs.
   const size_t stride = kSanitized ? 11 : 1;
   for (size_t i = 0; i < shapes.size(); i += stride) {
     SCOPED_TRACE(testing::PrintToString(shapes[i]));

@@ -32,7 +32,7 @@ std::vector<Scored> SortedBest(std::vector<Scored> results, int32_t k) {
   return results;
 }
 
-// Calls check(results, k) for all pairs of the counts and k above, with all, many and no scores equal.
+// Calls check(results, k) for all pairs of result count and k in kSizes, with all, many and no scores equal.
 template <typename Check>
 void ForEveryShape(Check check) {
   const uint64_t seed = test::TestSeed();

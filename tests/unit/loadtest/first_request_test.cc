@@ -56,8 +56,8 @@ TEST_F(FirstRequestTest, IsSentAgainWhenABusyServerSaysWhen) {
 }
 
 TEST_F(FirstRequestTest, IsNotSentAgainWhereItWouldFailAgain) {
-  // RESOURCE_EXHAUSTED without a retry delay may mean that the request is too large. The other errors do not pass with
-  // time, either. So none of these requests may be sent again.
+  // None of these errors passes with time, so the request must not be sent again. RESOURCE_EXHAUSTED without a retry
+  // delay may mean that the request is too large.
   for (const absl::Status& status : {absl::ResourceExhaustedError("too large"), absl::NotFoundError("no such id"),
                                      absl::UnavailableError("draining")}) {
     const FirstRequestResult result = Send([&status](int64_t) { return status; });

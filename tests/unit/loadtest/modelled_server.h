@@ -1,4 +1,4 @@
-// Makes collection infos and workloads for tests, and models a server with known service times.
+// Helpers for load tests: collection infos, workloads, and a model of a server.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,7 @@
 
 namespace maxsim::loadtest {
 
-// Returns the GetInfo answer of a server. Its collection "docs" has 500 documents of dimension 8, with ids of this
-// type.
+// Returns the GetInfo answer of a server with one collection, "docs": 500 documents of dimension 8, with ids of `type`.
 inline v1::GetInfoResponse Info(v1::IdType type = v1::ID_TYPE_INT64) {
   v1::GetInfoResponse info;
   v1::CollectionInfo& collection = *info.add_collections();

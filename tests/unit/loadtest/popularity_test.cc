@@ -123,8 +123,8 @@ TEST(PopularityTest, DrawsDistinctDocumentsUpToAllOfThem) {
 }
 
 TEST(PopularityTest, ASmallDrawFollowsTheWeightsWhicheverWayItIsDrawn) {
-  // With exponent 6, most draws give a rank that was drawn before, so FillUp draws the rest. With and without FillUp,
-  // rank 3 must come before rank 4 as often as their weights say.
+  // With exponent 6, most draws repeat a rank that was drawn before, so SampleDistinct leaves the rest to FillUp. With
+  // and without FillUp, rank 3 must come before rank 4 as often as their weights say.
   const auto third_first = [](double exponent, uint64_t count) {
     const Popularity popularity(40, exponent, 1);
     Random random(8);
@@ -164,8 +164,8 @@ std::vector<uint64_t> DrawOneByOne(const Popularity& popularity, double exponent
 }
 
 TEST(PopularityTest, ASteepDrawOfManyIsThatOfDrawingOneByOne) {
-  // With this exponent, 60 distinct ranks would take hundreds of draws, so FillUp draws some. There are more than 128
-  // ranks, so FillUp treats the last ones as one process.
+  // With this exponent, 60 distinct ranks would take hundreds of draws, so FillUp chooses some of them. FillUp computes
+  // an arrival time for each of the first 128 ranks, and one for all later ranks together.
   constexpr uint64_t kDocuments = 400, kCount = 60;
   constexpr int kSamples = 1000;
   constexpr double kExponent = 1.8;
@@ -203,7 +203,7 @@ TEST(PopularityTest, ASteepDrawOfManyIsThatOfDrawingOneByOne) {
 }
 
 TEST(PopularityTest, NoExponentMakesADrawOfVeryManyDocumentsLong) {
-  // If a draw went over all of these documents, it would take hours and 16 TB of memory.
+  // A draw that went over all of these documents would take hours and 16 TB of memory.
   const uint64_t many = uint64_t{1} << 40;
   for (const double exponent : {0.0, 1.0, 1.5, 3.0, 6.0, 10.0}) {
     const Popularity popularity(many, exponent, 5);

@@ -54,8 +54,8 @@ TEST(SweepTest, FindsTheRateAtWhichAQueueReachesTheTarget) {
     EXPECT_LT(best, 1000) << "more than the capacity";
     EXPECT_TRUE(sweep->converged) << sweep->converged_reason;
     EXPECT_EQ(sweep->converged_reason, "");
-    // The sweep doubles or halves the rate until it has passed the limit. Then it halves the interval until the width
-    // of that is 2 %.
+    // The sweep doubles or halves the rate until it has passed the limit. Then it halves the interval between the
+    // highest rate that held and the lowest that did not, until its width is 2 %.
     EXPECT_LE(sweep->steps.size(), 2 + std::abs(std::log2(1000 / first)) + 6);
   }
 }

@@ -1,4 +1,4 @@
-"""Some programs contain the cases of several tests. Checks that exactly one of these tests runs each case.
+"""Checks that each case of a test program is run by exactly one CTest test. Several CTest tests may share one program.
 
 test_programs_test.py FOLDER_OF_THE_TESTS
 """
@@ -37,7 +37,7 @@ class TestProgramsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.tests = collections.defaultdict(list)
-        # Does not ask CTest, which would overwrite the log of the run to which this test belongs.
+        # Reads CTest's files. To ask CTest itself would overwrite the log of the test run in progress.
         listed = "".join(path.read_text() for path in FOLDER.rglob("CTestTestfile.cmake"))
         for name in sorted(set(re.findall(r"^add_test\((?:\[=*\[)?(\w+)", listed, re.M))):
             path = FOLDER / name

@@ -1,4 +1,4 @@
-// Carries out plans of moved slots on random clusters in memory, and cuts them off.
+// Tests plans that move slots between groups, on random simulated clusters.
 #include <algorithm>
 #include <cstddef>
 #include <random>
@@ -14,7 +14,8 @@ namespace {
 
 const PlanOptions kRandomOptions = {.grace = absl::Seconds(3)};
 
-// Random clusters in random states of random runs: calls fail, end in any order, and the run is started again.
+// Moves a random cluster to random layouts. Calls fail at random and end in any order, and the run is sometimes killed
+// and started again.
 class RandomRun {
  public:
   explicit RandomRun(uint32_t seed) : random_(seed), world_(Begin()) {}
@@ -27,7 +28,7 @@ class RandomRun {
   int Pick(int first, int last) { return std::uniform_int_distribution<int>(first, last)(random_); }
   bool Chance(int percent) { return Pick(1, 100) <= percent; }
 
-  // Returns a layout with ranges of random sizes for some of the groups, in random order.
+  // Returns a random layout: some of the groups, in random order, with slot ranges of random sizes.
   Owners RandomOwners() {
     std::vector<int> groups(num_servers_.size());
     for (size_t i = 0; i < groups.size(); ++i) groups[i] = static_cast<int>(i);

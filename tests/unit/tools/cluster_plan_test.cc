@@ -21,8 +21,7 @@ using ::testing::SizeIs;
 
 const PlanOptions kOptions = {.grace = absl::Seconds(3)};
 
-// Carries out steps one after the other until nothing is left to do, or `max_steps` are done. Returns how many were
-// done.
+// Carries out steps one after the other until nothing is left to do or `max_steps` are done. Returns the number done.
 int CarryOut(ClusterWorld& world, const Owners& wanted, int max_steps = 1000, const PlanOptions& options = kOptions) {
   Progress progress;
   for (int done = 0; done < max_steps;) {

@@ -1,4 +1,4 @@
-// A cluster in memory, on which tests carry out the steps of plans (tools/maxsimctl/cluster/plan.h). It checks that
+// A simulated cluster, on which tests carry out the steps of plans (tools/maxsimctl/cluster/plan.h). It checks that
 // every step is allowed, and that all slots are served all the time, whichever layout a router still uses.
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace maxsim::ctl::cluster {
 
-// Returns a cluster with the groups g0, g1, ... of these numbers of servers, named g0a, g0b, ... The servers of the
-// first groups hold the slots of `owners`, at 1 KiB per slot. Other groups have nothing.
+// Returns a cluster with groups g0, g1, ... Group i has num_servers[i] servers: g<i>a, g<i>b, ... The servers of the
+// groups in `owners` hold their owner's slots, at 1 KiB per slot. The other groups hold nothing.
 inline ClusterState MakeCluster(const std::vector<int>& num_servers, const Owners& owners, uint64_t revision = 0) {
   ClusterState state;
   for (size_t i = 0; i < num_servers.size(); ++i) {
@@ -66,7 +66,7 @@ class ClusterWorld {
     layouts_[state.revision] = state.owners;
   }
 
-  // The truth about servers and layout, and what the router of the run believes (is_ready, held_by_router).
+  // The actual state of servers and layout. is_ready and held_by_router are what the router of the run believes.
   ClusterState state;
 
   // Notes that a step begins. Steps that only wait have no effect until End.
@@ -82,7 +82,7 @@ class ClusterWorld {
     CheckServed("after the begin of " + DescribeStep(step));
   }
 
-  // Carries the step out. If it is a call that fails, `succeeds` is false, and nothing changes.
+  // Carries out the step. `succeeds` = false simulates a failed call, which changes nothing.
   void End(const Step& step, bool succeeds = true) {
     if (const auto* call = CallOf(step)) {
       EndCall(*call, succeeds);
@@ -100,7 +100,7 @@ class ClusterWorld {
     CheckServed("after " + DescribeStep(step));
   }
 
-  // Ends all running steps, and none of them has any effect: the run and its calls are cut off.
+  // Simulates that the run is killed: all running steps end without any effect.
   void CutOff() {
     taken_.clear();
     readers_.clear();

@@ -66,8 +66,8 @@ TEST(ExplainTest, TheHeatMapColoursWhatWonAndJoinsWordPieces) {
   e.similarities = {0.5f, 1.0f, 0.5f};
   const std::string text = RenderExplanation(e, {.color = true});
   const std::string map = text.substr(text.find("won of the score:\n\n") + 19);
-  // The word piece "aero" won 1.5, the most. "wings" won 0.5, a third of that: colour step 4 of 11. A piece that won
-  // nothing has no colour.
+  // The word piece "aero" contributed 1.5 to the score, the most. "wings" contributed 0.5, a third of that: colour step
+  // 4 of 11. A piece that contributed nothing has no colour.
   EXPECT_EQ(map, "on \033[48;5;227;38;5;16maero\033[0melastic \033[48;5;126;38;5;231mwings\033[0m\n");
 }
 

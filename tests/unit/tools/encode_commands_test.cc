@@ -1,4 +1,4 @@
-// Tests the commands of maxsim-shard that add codes to collections, as users run them.
+// Tests the maxsim-shard commands that add codes to collections.
 #include <filesystem>
 #include <string>
 #include <vector>

@@ -164,7 +164,7 @@ TEST_F(LiveCommandsTest, BuildingBesideALogNeedsItsSequence) {
   built = RunShard(arguments);
   EXPECT_EQ(built.code, 0) << built.err;
   EXPECT_EQ(collection::ReadManifest(live())->log_sequence, 3);
-  // The fourth write deletes "b", which the input does not have. So both documents of the input must be left.
+  // The fourth write deletes "b", which the input does not contain. So both documents of the input must be left.
   ASSERT_EQ(RunShard({"compact", live()}).code, 0);
   EXPECT_EQ(collection::ReadManifest(live())->num_documents, 2);
   EXPECT_THAT(RunShard(arguments).err, HasSubstr("its log holds only the writes after sequence 4"));

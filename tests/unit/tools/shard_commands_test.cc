@@ -1,4 +1,4 @@
-// Tests maxsim-shard as users run it: its exit codes and messages, real data, and other programs that read its files.
+// Tests maxsim-shard as users run it: exit codes, messages, real data, and that other programs can read its files.
 #include "tools/maxsim-shard/commands.h"
 
 #include <cstdlib>
@@ -25,8 +25,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Returns the path of a Python with safetensors and NumPy, or "" if the environment does not name one. CTest always
-// does.
+// Returns the path of a Python with safetensors and NumPy. Empty if MAXSIM_STORES_PYTHON is not set, which CTest always
+// sets.
 std::string StoresPython() {
   const char* chosen = std::getenv("MAXSIM_STORES_PYTHON");
   return chosen != nullptr ? chosen : "";

@@ -153,8 +153,8 @@ TEST_F(ImportTest, AnArchiveOfZerosIsReadWhole) {
   EXPECT_TRUE(import->tokens->Next(500'000).ok());
 }
 
-// A member states its uncompressed size. If a size were accepted that deflate cannot reach, a small file could make
-// the import allocate any amount of memory.
+// A member states its uncompressed size, and the import allocates memory for it. So a size that deflate cannot reach
+// from the compressed bytes must be refused.
 TEST_F(ImportTest, AMemberThatClaimsMoreThanDeflateCanMakeIsRefused) {
   const std::string tokens = NpyBytes("<f2", "(6, 8)", ValueBytes(ElementType::kF16));
   const std::string good = ZipBytes({{"tokens.npy", tokens}}, {.deflate = true, .zip64 = true});
@@ -175,20 +175,20 @@ TEST_F(ImportTest, AMemberThatClaimsMoreThanDeflateCanMakeIsRefused) {
   }
 }
 
-// Values must be checked while they are decompressed. Then a wrong value at the front is reported before damage
-// further back is reached, however many values the file claims to have.
+// Values must be checked while they are decompressed: a wrong value near the beginning must be reported before damaged
+// data further back is reached.
 TEST_F(ImportTest, ArraysAreCheckedWhileTheyAreRead) {
   constexpr size_t kCount = 1'000'000;
   std::mt19937_64 generator(1);
   const std::string tokens = NpyBytes("<f2", "(1000000, 8)", std::string(kCount * 16, '\0'));
   const auto error = [&](const std::string& name, std::vector<int32_t> values) {
-    // These numbers do not compress well, so the damaged second half leaves at least one whole block of the member
-    // intact.
+    // Random numbers compress badly, so the data has several deflate blocks. At least one block before the damaged
+    // second half stays intact.
     for (size_t idx = 10; idx < values.size(); ++idx) values[idx] = static_cast<int32_t>(1 + generator() % 65536);
     std::string bytes = ZipBytes(
         {{"tokens.npy", tokens}, {name + ".npy", NpyBytes("<i4", Cat("(", values.size(), ",)"), AsBytes(values))}},
         {.deflate = true, .zip64 = true});
-    // Overwrites the second half of the member's data with ones, which deflate cannot decode as a block.
+    // Overwrites the second half of the member's data with bytes 0xff, which deflate cannot decode as a block.
     const ZipMember member = (*ParseZip(bytes))[1];
     std::fill(bytes.begin() + (member.begin + member.end) / 2, bytes.begin() + member.end, '\xff');
     ImportOptions options;

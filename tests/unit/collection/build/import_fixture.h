@@ -1,4 +1,4 @@
-// Writes files in the formats that users import. Imports them and builds collections in a temporary folder.
+// Fixture for imports: writes input files and builds collections from them.
 #pragma once
 
 #include <cstring>
@@ -46,7 +46,8 @@ class ImportTest : public ::testing::Test {
     return options;
   }
 
-  // Imports files and builds a collection from them. Expects the values of Values(), whatever the format of the files.
+  // Imports files and builds a collection from them. Expects the vectors of Values() in it. Returns its only shard, or
+  // null if the import or the build fails.
   std::shared_ptr<const Shard> Build(const ImportOptions& options, ScalarType storage = ScalarType::kF32) {
     absl::StatusOr<Import> import = OpenImport(options);
     EXPECT_TRUE(import.ok()) << import.status();

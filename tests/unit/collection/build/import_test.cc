@@ -1,4 +1,4 @@
-// Tests imports of files, as users bring them, and the collections that are built from them.
+// Tests imports of users' files, and the collections that are built from them.
 #include "collection/build/import.h"
 
 #include <cstring>

@@ -115,7 +115,8 @@ TEST_F(JoinedImportTest, CollectionsOfSeveralStoragesAreMerged) {
 }
 
 TEST_F(JoinedImportTest, ArchivesAreReadInOrderAndNumberedThrough) {
-  // Inputs of different types are converted to f32. The blocks that a build reads reach from one input into the next.
+  // Inputs of different types are converted to f32. A block of rows that the build reads may begin in one input and end
+  // in the next.
   const std::string doubles = Archive("a.safetensors", std::vector<double>(3 * 8, 0.1), {1, 2});
   const std::string more = Archive("b.safetensors", std::vector<double>(4 * 8, -0.5), {4});
   const auto manifest =

@@ -173,7 +173,7 @@ TEST_F(EncodeTest, WhatAKilledEncodingLeavesTheNextOneRemoves) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     // The child dies here: the first shard's codes are complete, the second shard's are being written, and no manifest
-    // names either.
+    // lists any codes yet.
     const auto ignored = EncodeCollection({.folder = folder_.path(), .codes = {.planes = 4}, .num_threads = 1},
                                           [](const BuildProgress& progress) {
                                             if (progress.shards_done == 1) ::kill(::getpid(), SIGKILL);

@@ -119,7 +119,7 @@ class ShardCodesTest : public ::testing::Test {
     return ShardCodes::Open(folder_.path(), manifest_, manifest_.shards[0], planes, access, check_checksum);
   }
 
-  // Writes a file of codes and updates its size in the manifest. By default, also updates its checksum there.
+  // Writes a file of codes and updates its size and checksum in the manifest.
   void Write(size_t file, const std::string& bytes) {
     WriteBytes(PathOf(file), bytes);
     CodeFileEntry& entry = manifest_.shards[0].code_files[file];

@@ -9,7 +9,7 @@ namespace {
 
 using Ids = std::vector<std::string>;
 
-// The documents have grades 3, 2, 1 and none. The ideal gain, by hand, is 3 / log2(2) + 2 / log2(3) + 1 / log2(4) =
+// The documents have grades 3, 2, 1 and 0. The ideal gain, by hand, is 3 / log2(2) + 2 / log2(3) + 1 / log2(4) =
 // 4.7618595071.
 const Grades kGrades = {{"a", 3}, {"b", 2}, {"c", 1}, {"z", 0}};
 constexpr double kIdeal = 4.7618595071429146;
@@ -18,7 +18,7 @@ TEST(NdcgTest, MatchesHandComputation) {
   EXPECT_DOUBLE_EQ(NdcgAt(Ids{"a", "b", "c"}, kGrades, 10), 1.0);
   // The gain of c, x, a is 1 + 0 + 3 / log2(4) = 2.5.
   EXPECT_NEAR(NdcgAt(Ids{"c", "x", "a"}, kGrades, 10), 2.5 / kIdeal, 1e-12);
-  // The first two documents have the gain 1. The ideal ranking has the gain 3 + 2 / log2(3).
+  // The first two documents, c and x, have the gain 1. The ideal gain of two documents is 3 + 2 / log2(3).
   EXPECT_NEAR(NdcgAt(Ids{"c", "x", "a"}, kGrades, 2), 1.0 / (3 + 2 / std::log2(3.0)), 1e-12);
   EXPECT_EQ(NdcgAt(Ids{"x", "z"}, kGrades, 10), 0);
 }

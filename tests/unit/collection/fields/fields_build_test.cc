@@ -42,7 +42,7 @@ class FieldsBuildTest : public ::testing::Test {
     EXPECT_TRUE(built.ok()) << built.status();
     return built.ok() ? *built : Manifest();
   }
-  // Returns the values that all documents have in a field, in the order of the documents.
+  // Returns the value that each document has in a field, in the order of the documents.
   static std::vector<FieldValue> Values(const std::string& folder, size_t field) {
     const auto manifest = ReadManifest(folder);
     EXPECT_TRUE(manifest.ok()) << manifest.status();
@@ -190,7 +190,7 @@ TEST_F(FieldsBuildTest, InspectShowsTheFields) {
 
 TEST_F(FieldsBuildTest, VerifyFindsValuesThatAreNotThoseOfThePayloads) {
   Manifest manifest = Build();
-  // Swaps the field files of the two shards, also in the manifest. All files are valid, but belong to other payloads.
+  // Swaps the field files of the two shards in the manifest. Both files are valid, but do not match the payloads.
   std::swap(manifest.shards[0].field_file, manifest.shards[1].field_file);
   ASSERT_TRUE(PublishManifest(manifest, folder_.path()).ok());
   const auto report = VerifyCollection(folder_.path());

@@ -98,7 +98,7 @@ TEST(CanonicalTest, TheFormOfTheFormAndOfItsTextIsTheForm) {
   }
 }
 
-// Returns the text of the canonical form for a collection with the slots 0 .. 2047.
+// Returns the text of the filter's canonical form for a collection with the slots 0 .. 2047.
 std::string CanonicalForSlots(const Filter& filter) {
   const auto canonical = CanonicalFilter(filter, RandomFilters::fields(), {0, 2048});
   EXPECT_TRUE(canonical.ok()) << canonical.status();

@@ -56,8 +56,8 @@ struct IndexedPayloads {
   std::unique_ptr<ShardIndex> index;
 };
 
-// Evaluates random filter trees and compares the matches with those that FilterMeaning finds by reading the JSON
-// payloads. The numbers of documents lie around those at which the index changes between bitmaps and lists.
+// Evaluates random filter trees and compares the matches with those of FilterMeaning, a second implementation that
+// reads the JSON payloads.
 TEST(EvaluateTest, RandomFiltersMatchWhatTheirMeaningOverTheJsonMatches) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
@@ -105,9 +105,9 @@ TEST(EvaluateTest, FrequentAndRareKeywordsAreFound) {
   EXPECT_THAT(shard.Matches("n > 3 and n < 3"), ElementsAre());
 }
 
-// Besides the sorted values, the index has masks of documents (one bit each): after every 1,024 values, or
-// num_documents / 16 if that is more, a mask of the documents with the values up to there. For a long range of values
-// it takes the difference of two masks. An error there would make a filter match wrong documents.
+// For long ranges of values, the index has masks with one bit per document. Mask k has the documents of the k * 1,024
+// smallest values (k * num_documents / 16 if that is more). The documents of a long range are the difference of two
+// masks. An error there would make a filter match wrong documents.
 TEST(EvaluateTest, RangesOfEveryLengthAreFound) {
   for (const int num_documents : {1'000, 1'024, 2'047, 20'011}) {
     std::vector<std::string> payloads;

@@ -67,7 +67,7 @@ TEST(FieldIndexTest, MemoryStaysBelowWhatThePlanCanKnow) {
   }
 }
 
-// Only one document in 16 has a value, but each prefix mask has a bit for every document. The bound on the index's
+// Only one document in 16 has a value, but the index's masks have a bit for every document. The bound on the index's
 // memory, which counts only documents with a value, must still hold.
 TEST(FieldIndexTest, PrefixesAreWithinTheBoundOfTheDocuments) {
   const std::vector<Field> fields = {{"year", FieldKind::kInteger, "year"}};

@@ -33,8 +33,8 @@ TEST(OrdinalBitmapTest, EmptyAndWholeSets) {
   EXPECT_EQ(OrdinalBitmap::All(kEvery - 1).size(), kEvery - 1);
 }
 
-// A container holds 65,536 ordinals: as an array of up to 4,096 ordinals, as bits, or as runs. The random sets need
-// all three forms.
+// A container covers 65,536 ordinals. It stores the set's ordinals as an array of up to 4,096, as bits, or as runs. The
+// random sets need all three forms.
 TEST(OrdinalBitmapTest, OperationsAreThoseOfSets) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));

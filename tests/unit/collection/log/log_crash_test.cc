@@ -20,7 +20,7 @@
 namespace maxsim::collection {
 namespace {
 
-// A process that appends, and the end of the pipe that it writes acknowledged sequences to.
+// A child process that appends, and the read end of the pipe to which it writes acknowledged sequences.
 struct Appender {
   pid_t pid = -1;
   int fd = -1;

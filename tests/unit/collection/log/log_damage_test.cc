@@ -205,7 +205,7 @@ TEST_F(LogDamageTest, InventsNothingWhereTablesAreDamaged) {
         EXPECT_TRUE(absl::IsDataLoss(read.status())) << name << ": " << read.status();
         ++lost;
       }
-      // A successful open may have changed the database, so that `whole` is no longer the contents of this file.
+      // A successful open may have changed this file, so that `whole` is out of date. The loop ends then.
       if (read.ok()) break;
     }
     WriteBytes(DatabasePath() + "/" + name, whole);

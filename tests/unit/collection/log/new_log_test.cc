@@ -1,4 +1,4 @@
-// Tests logs that are made with a position, a stream and versions, and the reading of versions.
+// Tests new logs that begin with a given position, stream and versions.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -63,7 +63,8 @@ TEST_F(NewLogTest, HasItsPositionStreamAndVersionsWhenItIsOpened) {
     EXPECT_THAT(VersionsOf(*log_), ElementsAre("gone=9 deleted at 450", "kept=7"));
   }
   EXPECT_THAT(Verify().problems, IsEmpty());
-  // The delete was 50 bytes ago. It is forgotten once the count has grown by more than 1,000 since.
+  // The log counts the bytes of deleted ids: 500 now, and 450 when "gone" was deleted. The log forgets that version
+  // once the count is more than 1,000 above 450.
   const auto other = [](int idx) { return Cat(100 + idx) + std::string(33, 'x'); };  // 100 bytes each
   for (int idx = 0; idx < 9; ++idx) ASSERT_TRUE(Delete({other(idx)}, 5).ok());
   EXPECT_EQ(VersionOf("gone"), 9);

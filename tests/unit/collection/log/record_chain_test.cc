@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kBlockBytes = 32768;
 
-// Computes bit by bit, without tables, so that it does not repeat a mistake in the tables of record_chain.cc.
+// Computes the checksum bit by bit, so that it does not repeat a mistake in the tables of record_chain.cc.
 uint32_t MaskedCrc32c(std::string_view bytes) {
   uint32_t crc = 0xffffffff;
   for (const char byte : bytes) {

@@ -90,7 +90,7 @@ class VersionMemoryTest : public ::testing::Test {
     (*mark)->NoteWal(0, 0);
     ASSERT_TRUE((*database)->db().Write(Synced(), &batch).ok());
   }
-  // Converts the log to format 1, which stored versions of deleted ids and versions of documents alike.
+  // Converts the log to format 1, which does not mark the versions of deleted ids.
   void MakeOld(const std::vector<std::pair<std::string, uint64_t>>& versions) {
     Change([&](LogDatabase& database, rocksdb::WriteBatch& batch) {
       rocksdb::ColumnFamilyHandle* const meta = database.family(LogFamily::kMeta);

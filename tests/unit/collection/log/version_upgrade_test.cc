@@ -1,4 +1,4 @@
-// Tests the upgrade of logs of earlier formats, which stored versions of deleted ids and versions of documents alike.
+// Tests the upgrade of logs of earlier formats, which did not mark the versions of deleted ids.
 #include <filesystem>
 #include <string>
 #include <utility>

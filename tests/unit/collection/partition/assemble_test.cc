@@ -1,5 +1,5 @@
-// Tests live collections that are assembled from snapshots of servers with other slots: what they hold, and that they
-// go on like the servers.
+// Tests live collections that are assembled from snapshots of servers: what they hold, and that they then apply further
+// messages as those servers do.
 #include "collection/partition/assemble.h"
 
 #include <sys/stat.h>
@@ -20,13 +20,13 @@
 namespace maxsim::collection {
 namespace {
 
-// All slots except the last. Unlike a whole collection, a partition of these has the positions of its documents.
+// All slots except the last. A partition stores the positions of its documents, a whole collection does not.
 constexpr SlotRange kNearlyAll = {0, kNumSlots - 1};
 
 class AssembleModelTest : public AssembleTest, public ::testing::WithParamInterface<ScalarType> {};
 
-// Servers of overlapping slots apply the messages of one stream, up to different ones. A result is assembled from their
-// snapshots, and applies the rest of the messages. It must hold what a server holds that applied each message once.
+// Servers with overlapping slots have applied one stream up to different messages. A collection is assembled from their
+// snapshots and applies the remaining messages. It must equal a server that applied each message once.
 TEST_P(AssembleModelTest, EndsLikeAServerThatAppliedEachMessageOnce) {
   for (uint32_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE(seed);
@@ -141,7 +141,7 @@ TEST_F(AssembleTest, AWholeCollectionIsCopiedNarrowedAndAssembledFromPartitions)
   server.CompactAll();
   const std::vector<StoredDocument> documents = ReadDocuments(Path("whole"));
 
-  // The positions of the narrowed documents are their numbers in the whole collection.
+  // The positions of a partition's documents are their numbers in the whole collection.
   const SlotRange slots = {1000, 4096};
   ASSERT_TRUE(AssembleLive({whole}, {.output = Path("part"), .slots = slots}).ok());
   EXPECT_EQ(ReadDocuments(Path("part")), OfSlots(documents, slots));
@@ -170,7 +170,8 @@ TEST_F(AssembleTest, TheOrderOfTheSourcesDoesNotMatter) {
 }
 
 TEST_F(AssembleTest, DocumentsWrittenAfterTheLowestSequenceComeFromTheStream) {
-  // The server of the high slots is further, and has a document that the messages from 300 on write.
+  // The server of the high slots has applied more messages than the other. Documents that messages after 300 wrote must
+  // not be taken from its snapshot.
   const std::string low = SnapshotOf("low", {0, 2048}, 300);
   const std::string high = SnapshotOf("high", {2048, 4096}, 400);
   ASSERT_TRUE(AssembleLive({low, high}, {.output = Path("out"), .slots = {1, 4096}}).ok());
@@ -193,7 +194,7 @@ TEST_F(AssembleTest, DocumentsWrittenAfterTheLowestSequenceComeFromTheStream) {
 }
 
 TEST_F(AssembleTest, ADeletedIdKeepsItsAge) {
-  // The logs forget the version of a delete once later deletes have taken 1,000 bytes.
+  // The logs forget the version of a delete once later deletes have taken more than 1,000 bytes.
   constexpr uint64_t kMemory = 1000;
   const auto make = [&](const std::string& name, const SlotRange& slots) {
     FollowingServer::Create(Path(name), slots, OptionsWithCodesAndFields()).Close();
@@ -234,7 +235,8 @@ TEST_F(AssembleTest, ADeletedIdKeepsItsAge) {
   std::map<std::string, uint64_t> expected = VersionsOfSlots(of_low.Versions(), {1, 4095});
   expected.merge(of_high.Versions());
   EXPECT_EQ(result.Versions(), expected);
-  // With eight more deletes the first delete of the high slots is 1,000 bytes ago, with nine 1,100.
+  // Each delete takes 100 bytes. After eight more deletes, the first delete of the high slots is 1,000 bytes ago and
+  // still remembered. After nine it is forgotten.
   const std::vector<std::string> more = ids_of({1, 4095}, 60);
   std::vector<StreamedWrite> later = writes;
   for (size_t idx = 51; idx < 60; ++idx) later.push_back(delete_id(more[idx]));
@@ -247,8 +249,8 @@ TEST_F(AssembleTest, ADeletedIdKeepsItsAge) {
 }
 
 TEST_F(AssembleTest, EqualPositionsFromCutsAtDifferentTimesAreMovedApart) {
-  // A whole collection is narrowed twice. In between the documents before the others are deleted, so that a document
-  // of one partition has the position that one of the other partition had.
+  // Two partitions are cut from one collection at different times. In between, the first 10 documents are deleted, so
+  // that documents of both partitions have equal positions. The joined collection must have all of them.
   std::vector<StreamedWrite> writes;
   std::string ones;  // a token
   for (int column = 0; column < 8; ++column) ones.append("\x00\x3c", 2);

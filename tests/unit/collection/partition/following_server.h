@@ -72,8 +72,8 @@ class FollowingServer {
   // Opens the collection in `folder`, which must have a log.
   explicit FollowingServer(std::string folder) : folder_(std::move(folder)) { Open(); }
 
-  // Makes an empty collection of `slots` in `folder` that follows the stream from its beginning, or numbers its own
-  // writes.
+  // Makes an empty collection of `slots` in `folder`. It follows `stream` from the beginning or, without one, numbers
+  // its own writes.
   static FollowingServer Create(const std::string& folder, const SlotRange& slots, CreateOptions options,
                                 const std::optional<LogStream>& stream = TestStream()) {
     if (!slots.is_whole()) options.partition = slots;
@@ -90,8 +90,8 @@ class FollowingServer {
   CollectionLog& log() { return *log_; }
   const std::string& folder() const { return folder_; }
 
-  // Applies the messages from the log's position on, up to the message with sequence `through`. The first message of
-  // `messages` has sequence 1. Decides like WriteGroup about each.
+  // Applies the messages after the log's position, up to the message with sequence `through`. The first message of
+  // `messages` has sequence 1. Skips the same messages as the server's WriteGroup does.
   void Apply(const std::vector<StreamedWrite>& messages, uint64_t through) {
     const SlotRange slots = ReadManifest(folder_)->slots();
     while (log_->last_sequence() < through) {

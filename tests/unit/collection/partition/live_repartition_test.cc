@@ -22,7 +22,7 @@ std::unique_ptr<CollectionLog> OpenLog(const std::string& folder,
   return log.ok() ? *std::move(log) : nullptr;
 }
 
-// Appends a write of a document with two F16 tokens, or a delete of `id`, to the log.
+// Appends to the log a write of document `id` with two F16 tokens, or a delete of it.
 void WriteTo(CollectionLog& log, const std::string& id, bool deletes = false) {
   const std::string rows(2 * 16, '\1');
   LogRecord record{.sequence = log.last_sequence() + 1, .string_id = id};

@@ -101,8 +101,8 @@ class RepartitionTest : public ::testing::Test {
   absl::Status Merge(const std::vector<std::string>& folders) {
     return MergeCollections(folders, {.output = folder_.Path("merged")}).status();
   }
-  // Changes the manifest of the second quarter, tries to merge it with the first, and restores it. Returns the error
-  // message.
+  // Changes the manifest of the second quarter, tries to merge it with the first, and restores the manifest. Returns
+  // the merge's error message.
   std::string MergeChanged(const std::function<void(Manifest&)>& change) {
     const Manifest before = *ReadManifest(Quarter(1));
     Manifest manifest = before;
@@ -210,8 +210,8 @@ TEST_F(RepartitionTest, AByteThatIsWrongAnywhereInAShardIsFoundBeforeAnythingIsP
   const std::string path = JoinPath(Quarter(0), ReadManifest(Quarter(0))->shards.front().file);
   const std::string file = ReadBytes(path);
   const auto header_bytes = int64_t{4096};
-  // Damages one byte at a time: of the header's padding, the first and the last byte of the tokens, and one of a
-  // payload.
+  // Damages one byte at a time: a padding byte of the header, the first and the last byte of the tokens, and a byte of
+  // a payload.
   const int64_t token_bytes = ReadManifest(Quarter(0))->num_tokens * 16;
   for (const int64_t at :
        {header_bytes - 1, header_bytes, header_bytes + token_bytes - 1, static_cast<int64_t>(file.size()) - 4}) {

@@ -1,5 +1,5 @@
-// Tests live collections that follow a stream and are split and merged: their logs go on where those of the sources
-// are.
+// Tests splits and merges of live collections that follow a stream: the log of a result continues where the logs of its
+// sources end.
 #include <cstdint>
 #include <filesystem>
 #include <map>

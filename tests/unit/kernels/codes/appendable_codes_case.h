@@ -18,8 +18,7 @@
 
 namespace maxsim::test {
 
-// Returns a view of documents `begin` .. `end` - 1. Stores the view's offsets in `offsets`, which must outlive the
-// view.
+// Returns a view of documents `begin` .. `end` - 1. `offsets` receives the view's offsets and must outlive the view.
 inline DocumentsView PartOf(const DocumentsView& documents, int64_t begin, int64_t end, std::vector<int64_t>& offsets) {
   const int64_t first = documents.offsets[begin];
   offsets.clear();
@@ -42,7 +41,7 @@ inline absl::Status AppendCodes(AppendableCodes& appendable, const CodeShape& sh
   return appendable.Append(encoded->view());
 }
 
-// Scans all codes, first by estimate and then by upper bound. Returns both results.
+// Scans all codes twice, ordered by estimate and ordered by upper bound. Returns both results in this order.
 inline std::vector<std::vector<Scored>> ScanBothWays(ScanExecutor& executor, const LoadedCodes& codes,
                                                      const QueryCodes& query) {
   std::vector<std::vector<Scored>> results(2);
@@ -54,8 +53,8 @@ inline std::vector<std::vector<Scored>> ScanBothWays(ScanExecutor& executor, con
   return results;
 }
 
-// Appends documents in steps of 1, 2, 3, ... After each step, scans a snapshot. Expects the same bits as from a scan of
-// codes that were made and loaded in one step from the same documents. At the end, scans all snapshots again.
+// Appends documents in steps of 1, 2, 3, ... After each step, scans a snapshot. Expects the same bits as from codes
+// that were made and loaded at once from the same documents. At the end, scans all snapshots again.
 inline void ExpectSnapshotsAreScannedAsLoaded(Backend& backend, uint64_t seed, const RandomDocuments& documents,
                                               bool factors) {
   const DocumentsView view = documents.view();

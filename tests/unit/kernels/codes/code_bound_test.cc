@@ -1,4 +1,4 @@
-// Tests query codes, estimates and upper bounds. For all vectors, the exact score must not exceed its bound.
+// Tests the codes of queries, and the estimates and upper bounds of scores. The exact score must not exceed its bound.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -106,8 +106,8 @@ TEST_F(CodeBoundTest, HoldsForVeryLargeAndVerySmallValues) {
   }
 }
 
-// Returns a token's residual in the original space: the part of the vector that its code leaves out. Among all queries
-// of one length, the estimate is most wrong for a query in this direction.
+// Returns a token's residual, the part of the vector that its code leaves out, before rotation. Among all queries of
+// one length, the estimate is most wrong for a query in this direction.
 std::vector<float> ResidualOf(const test::RandomDocuments& documents, const CodesView& codes, int planes,
                               int64_t token) {
   std::vector<float> row = documents.tokens.Row(token);
@@ -135,8 +135,8 @@ TEST_F(CodeBoundTest, HoldsForTheQueriesThatCodesAreWorstFor) {
       const EncodedDocuments encoded = test::Encoded(documents.view(), factors);
       for (const int planes : {1, 2, 4}) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", " << planes << " planes");
-        // The query vectors point along the residual (0), along the token's vector (1e6), between the two, or away
-        // from the vector (-1).
+        // The query vectors are the residual plus `along` times the token's vector: from the residual alone (0) to
+        // practically the vector alone (1e6).
         for (const float along : {0.0f, 0.3f, 1.0f, 3.0f, 1e6f, -1.0f}) {
           test::RandomQuery query = test::MakeQuery(seed_, ScalarType::kF32, dim, 3);
           for (int64_t token = 0; token < 3; ++token) {
@@ -178,7 +178,7 @@ TEST_F(CodeBoundTest, TouchesTheScoresOfTheWorstQueries) {
             const QueryCodes codes = test::EncodedQuery(encoded.view().shape, planes, query);
             const double bound = BoundOf(encoded.view(), codes, document);
             EXPECT_GE(bound, exact);
-            // The bound may exceed the score only by the rounding of the query and the rounding to F16.
+            // The bound may exceed the score only by the rounding of the query and of the bound's F16 values.
             EXPECT_LE(bound, exact + 2.01 * codes.slack + 0.003 * std::sqrt(squares));
           }
         }
@@ -187,8 +187,8 @@ TEST_F(CodeBoundTest, TouchesTheScoresOfTheWorstQueries) {
   }
 }
 
-// The bound is computed from the largest sum of any token of the document. If the bound fell while the sum rises, a
-// token with a smaller sum could exceed it.
+// A document's bound is computed from the largest of its tokens' sums. If the bound fell while the sum rises, the score
+// of a token with a smaller sum could exceed the bound.
 TEST_F(CodeBoundTest, NeverFallsAsTheSumRises) {
   const test::RandomDocuments documents = test::MakeDocuments(seed_, ScalarType::kF32, 96, {7});
   const EncodedDocuments encoded = test::Encoded(documents.view(), false);
@@ -265,8 +265,8 @@ TEST_F(CodeBoundTest, EstimatesAreNearTheExactScores) {
           const double error = Estimate(codes, sum, encoded.view().scales[document]) - exact[document];
           squares += error * error;
         }
-        // The error of one query token is about residual / sqrt(dim). At worst, the errors of all 16 query tokens add
-        // up.
+        // The error for one query token is about residual / sqrt(dim). At worst, the errors of all 16 query tokens have
+        // the same sign and add up.
         const double residual = planes == 1 ? 0.75 : planes == 2 ? 0.4 : 0.12;
         EXPECT_LT(std::sqrt(squares / 30), residual / std::sqrt(dim) * 16 * (factors ? 5 : 1))
             << "d " << dim << ", " << planes << " planes";
@@ -304,8 +304,8 @@ TEST_F(CodeBoundTest, WindowsGiveEveryBitItsWeight) {
             continue;
           }
           ASSERT_EQ(codes.weights[begin + column], weight) << "d " << dim << ", column " << column;
-          // 64 is half of the weights' unit of 128. 16 allows for the difference between the scale found above and the
-          // one that was chosen.
+          // Weights are rounded to multiples of 128, so 64 is the largest rounding error. 16 allows for the difference
+          // between the scale estimated above and the actual one.
           EXPECT_NEAR(weight, row[column] / scale, 64 + 16) << "d " << dim << ", column " << column;
         }
       }
@@ -319,7 +319,7 @@ TEST_F(CodeBoundTest, TheQuantisedQueryIsExactForI8Originals) {
   const CodeShape shape = test::ShapeFor(documents.view(), false);
   CodeShape of_floats = shape;
   of_floats.originals = ScalarType::kF32;
-  // For I8 originals, the slack contains only the rounding of multipliers and of scores.
+  // For I8 originals, the slack (added to bounds for rounding) contains only the rounding of multipliers and of scores.
   EXPECT_LT(test::EncodedQuery(shape, 4, query).slack, 5 * 3e-5);
   EXPECT_GT(test::EncodedQuery(of_floats, 4, query).slack, 5 * 1e-3);
 }

@@ -105,7 +105,7 @@ TEST_F(CodeEncodeTest, PaddingBitsAreZero) {
 }
 
 // Encodes the same vector in three documents: as the only token; multiplied by 4, as one of seven tokens; and as one of
-// four tokens. The three codes must be equal.
+// four tokens. The token's code must be the same in all three.
 TEST_F(CodeEncodeTest, ATokensBitsDependOnItsDirectionOnly) {
   test::RandomDocuments documents = test::MakeDocuments(seed_, ScalarType::kF32, 100, {1, 7, 4});
   const std::vector<float> row = documents.tokens.Row(0);
@@ -255,8 +255,8 @@ uint64_t Hash(const void* data, size_t num_bytes, uint64_t hash) {
   return hash;
 }
 
-// Files store codes, so these bits must never change. The expected numbers come from a Python program that was written
-// from the descriptions in kernels/codes.
+// Files store codes, so the encoder's output must never change. The expected hashes come from a Python program that was
+// written from the descriptions in kernels/codes.
 TEST(CodeBitsTest, NeverChange) {
   const auto hash_of = [](int32_t dim, bool factors) {
     // Uses only integers and few operations, so that every machine makes the same vectors.

@@ -78,7 +78,7 @@ TEST(CodeLayoutTest, FieldsOfEvenBitsAreInTheFirstWord) {
 double Density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0)); }
 double Below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-// Returns the lower end of a cell. Cell 8 does not exist: for it, returns the upper end of the last cell.
+// Returns the lower end of a cell. CutOf(8) is the upper end of the last cell.
 double CutOf(int cell) { return cell == 0 ? 0 : cell == 8 ? 40 : kCellCuts[cell - 1]; }
 
 // Returns the mean of a standard normal variable in cells `first` .. `last`.

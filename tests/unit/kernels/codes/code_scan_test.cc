@@ -123,7 +123,7 @@ TEST_P(CodeScanTest, TheLargestSumsAreExact) {
         QueryCodes query = test::EncodedQuery(codes.shape, planes, test::MakeQuery(1, ScalarType::kF32, kDim, 2));
         std::fill(query.elements.begin(), query.elements.end(), static_cast<int8_t>(value));
         if (planes == 1) {
-          // Chooses the query so that every bit weighs 127 * 128, the largest weight that a query can give to a bit.
+          // Chooses the query so that every bit weighs 127 * 128, the largest weight that is possible.
           for (int32_t token = 0; token < 2; ++token) {
             for (int32_t word = 0; word < CodeWords(kDim); ++word) {
               int32_t coefficients[39] = {};
@@ -241,9 +241,9 @@ std::vector<uint32_t> BestOf(const std::vector<double>& scores, const std::vecto
   return best;
 }
 
-// Tests the certificate: if the k-th exact score of the selected documents exceeds all bounds of the other documents,
-// the selection holds the exact top k. Selections grow until that holds. One instruction set is enough, because all
-// select the same documents.
+// A certificate proves that a selection holds the exact top k: the k-th exact score in the selection exceeds the upper
+// bounds of all other documents. Selections grow until that holds. One instruction set is enough, because all select
+// the same documents.
 TEST(CertificateTest, WhatIsProvenIsTheExactTopK) {
   const uint64_t seed = test::TestSeed();
   SCOPED_TRACE(test::SeedTrace(seed));
@@ -279,8 +279,8 @@ TEST(CertificateTest, WhatIsProvenIsTheExactTopK) {
           }
           EXPECT_EQ(*proven, BestOf(exact, everything, kTopK)) << "query " << idx;
         }
-        // A certificate that needs most of the documents would save nothing. One and two planes are not checked,
-        // because their bounds are wide.
+        // A certificate that needs most of the documents would save nothing. Codes of one and two planes (bits per
+        // value) are not checked, because their bounds are wide.
         if (planes == 4) {
           EXPECT_LT(refined / num_queries, num_documents / 2);
         }

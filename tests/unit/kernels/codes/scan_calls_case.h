@@ -1,4 +1,4 @@
-// Checks of ScanExecutor::Scan with several calls at a time. The tests of every backend run them.
+// Checks of ScanExecutor::Scan with several calls at a time, for the tests of every backend.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class ForeignCodes final : public LoadedCodes {
   CodeShape shape_ = {.dim = 128, .originals = ScalarType::kF16, .rotation_seed = kCodeSeed};
 };
 
-// Makes calls for parts of different sizes, and owns the memory to which the calls point.
+// Makes calls for parts (sets of codes) of different sizes. Owns the memory to which the calls point.
 class ScanCalls {
  public:
   ScanCalls(Backend& backend, uint64_t seed) : generator_(seed) {
@@ -46,7 +46,7 @@ class ScanCalls {
       }
     }
     for (size_t idx = 0; idx < parts_.size(); ++idx) AddQueries(*parts_[idx], idx);
-    // The two parts added here are scanned in one call, and must share the memory for the steps of their selection.
+    // The two parts added here are scanned in one call. They must share the memory in which their results are selected.
     for (const size_t num_queries : {size_t{1}, size_t{5}}) {
       AddPart(backend, 128, 1, kLargestPart, false);
       AddMaskedQueries(*parts_.back(), num_queries);
@@ -69,8 +69,8 @@ class ScanCalls {
   const std::vector<std::vector<std::vector<Scored>>>& results() const { return results_; }
 
  private:
-  // Number of documents of a part. One thread block of a device cannot rank a large part, and a device selects from a
-  // largest part in several steps. A sanitized build has no device.
+  // Number of documents of a part. A large part is too large for one thread block of a GPU to rank. From a largest
+  // part, a GPU selects in several steps. A sanitized build has no GPU.
   static constexpr int64_t kLargePart = kSanitized ? 900 : 9000;
   static constexpr int64_t kLargestPart = kSanitized ? 1000 : 20'000;
 
@@ -122,8 +122,8 @@ class ScanCalls {
     }
   }
 
-  // Gives a part 1, 2 or 5 queries: over all its documents, with a mask, over a list of documents, or over an empty
-  // list.
+  // Gives a part 1, 2 or 5 queries: over all its documents, with a mask of documents, over a list of documents, or over
+  // an empty list.
   void AddQueries(Part& part, size_t idx) {
     MakeMask(part);
     for (int64_t n = part.codes->num_documents() - 1; n >= 0; n -= 2) part.ordinals.push_back(static_cast<uint32_t>(n));
@@ -144,7 +144,7 @@ class ScanCalls {
   std::vector<std::vector<std::vector<Scored>>> results_;  // [parts][queries]
 };
 
-// Scans many parts in one call. Each part must get the same bits as if it were scanned alone, in its own result.
+// Scans many parts (sets of codes) in one call. Each part must get the same result bits as if it were scanned alone.
 inline void ExpectCallsAreScannedAsEachAlone(Backend& backend, uint64_t seed) {
   ScanCalls parts(backend, seed);
   auto executor = backend.CreateScanExecutor();
@@ -154,7 +154,7 @@ inline void ExpectCallsAreScannedAsEachAlone(Backend& backend, uint64_t seed) {
     ASSERT_TRUE(status.ok()) << status;
   }
   const std::vector<std::vector<std::vector<Scored>>> expected = parts.results();
-  // A new executor's workspace grows during the first call. The second call uses the grown workspace.
+  // A new executor's workspace grows during the first round. The second round uses the grown workspace.
   executor = backend.CreateScanExecutor();
   ASSERT_TRUE(executor.ok()) << executor.status();
   for (int round = 0; round < 2; ++round) {

@@ -1,5 +1,4 @@
-// Tests the bound of the GPU memory that a lane's scans take. The host computes the bounded sizes, so the test needs no
-// GPU.
+// Tests the bound on the GPU memory that one lane's scans take. The host computes the sizes, so the test needs no GPU.
 #include "kernels/cuda/codes/scan_workspace.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests the manifest of a backup: what is written is read again, and anything else is refused.
+// Tests the manifest of a backup: it is read back as written, and an invalid one is refused.
 #include "backup/backup_manifest.h"
 
 #include <functional>

@@ -1,4 +1,4 @@
-// A fake S3 store in this process, without a network. It knows the requests that s3_store.cc sends.
+// A fake S3 store in this process, without a network. It supports the requests that s3_store.cc sends.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct FakeS3 {
   size_t page_objects = 1000;                                 // of a list
   // Called before each request. If it returns an answer or an error, the request does not reach the store.
   std::function<std::optional<absl::StatusOr<HttpResponse>>(const HttpRequest&)> before = nullptr;
-  // Called after each request, which has had its effect, with the answer. It may replace the answer.
+  // Called with each answer, after the request has taken effect. May return another answer or an error.
   std::function<absl::StatusOr<HttpResponse>(const HttpRequest&, HttpResponse)> after = nullptr;
 };
 
@@ -119,7 +119,7 @@ class FakeS3Transport final : public HttpTransport {
     return {.status = 206, .headers = {}, .body = found->second.substr(first, last - first + 1)};
   }
 
-  // `prefix` and tokens arrive encoded. In those of the tests, encoding changes only slashes.
+  // `prefix` and tokens arrive percent-encoded. In these tests, only slashes are encoded.
   HttpResponse List(const std::string& path, std::map<std::string, std::string>& query) {
     std::string prefix = query["prefix"];
     for (size_t at = prefix.find("%2F"); at != std::string::npos; at = prefix.find("%2F")) prefix.replace(at, 3, "/");

@@ -1,5 +1,5 @@
-// Tests the transport against a server with TLS in this process: whom it trusts, and what it makes of connections that
-// break.
+// Tests the HTTP transport against a TLS server in this process: which certificates it accepts, and how it handles
+// broken connections.
 #include "backup/s3/http_transport.h"
 
 #include <unistd.h>

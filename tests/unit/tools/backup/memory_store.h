@@ -16,7 +16,8 @@
 
 namespace maxsim::backup {
 
-// Thread-safe, except that a test changes `objects` and `fails_at` only while no other thread uses the store.
+// An object store in memory. Thread-safe, except that a test may change `objects` and `fails_at` only while no other
+// thread uses the store.
 class MemoryStore final : public ObjectStore {
  public:
   std::map<std::string, std::string> objects;

@@ -1,5 +1,5 @@
-// Tests that a backup of servers that follow one stream is restored into any number of partitions, which end like a
-// server that applied each message once; and that a damaged backup is never restored.
+// Tests that a backup of servers that follow one stream can be restored into any number of partitions. The result must
+// equal a server that applied each message once. A damaged backup must never be restored.
 #include "backup/restore.h"
 
 #include <xxhash.h>
@@ -60,7 +60,7 @@ class RestoreTest : public collection::AssembleTest {
                                .files = *files});
   }
 
-  // Makes a backup of two servers that have applied the stream up to different messages.
+  // Makes a backup of two servers with half of the slots each. They have applied the stream up to messages 300 and 250.
   void Backup() {
     AddPart(SnapshotOf("left", {0, 2048}, 300, collection::TestStream(), 100), {0, 2048}, 300);
     AddPart(SnapshotOf("right", {2048, 4096}, 250), {2048, 4096}, 250);
@@ -80,7 +80,7 @@ class RestoreTest : public collection::AssembleTest {
     return Restore(store_, options);
   }
 
-  // Expects that a restore fails with DATA_LOSS and a message that contains `words`, and that no files are left over.
+  // Expects that a restore fails with DATA_LOSS and a message that contains `words`, and leaves no files.
   void ExpectLoss(const std::string& words) {
     const absl::Status status = RestoreInto(1).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;

@@ -1,4 +1,4 @@
-// Tests the store in an S3 bucket: parts, ranges, pages, and what it does when requests fail.
+// Tests the store in an S3 bucket: uploads in parts, reads of ranges, lists in pages, and requests that fail.
 #include "backup/s3/s3_store.h"
 
 #include <cstdint>

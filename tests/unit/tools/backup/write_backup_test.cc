@@ -1,4 +1,4 @@
-// Tests that a backup appears only when it is complete, and never under a URL that already has objects.
+// Tests that a backup can be found only when it is complete, and that it never goes to a URL with other objects.
 #include "tools/backup/write_backup.h"
 
 #include <xxhash.h>
