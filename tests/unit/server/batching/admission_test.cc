@@ -114,8 +114,8 @@ TEST_F(AdmissionTest, TheNumberOfJobsIsBounded) {
 
 TEST_F(AdmissionTest, TheRetryDelayIsTheQueueOverTheRateOfScoring) {
   Start({});
-  // While no rate has been measured, the delay is 50 ms with a random deviation of up to 20 %, so that clients do not
-  // all retry at the same time.
+  // Before a scoring rate has been measured, the delay is 50 ms with a random deviation of up to 20 %, so that clients
+  // do not all retry at the same time.
   std::set<absl::Duration> delays;
   for (int idx = 0; idx < 100; ++idx) delays.insert(scheduler_->RetryDelay());
   EXPECT_GE(*delays.begin(), absl::Milliseconds(40));
@@ -130,7 +130,7 @@ TEST_F(AdmissionTest, TheRetryDelayIsTheQueueOverTheRateOfScoring) {
   EXPECT_GE(scheduler_->RetryDelay(), absl::Milliseconds(1));  // the queue is empty
   EXPECT_LE(scheduler_->RetryDelay(), absl::Milliseconds(1.5));
   OccupyLanes();
-  // The ten jobs together have ten times the work for which the measured job took at least 20 ms.
+  // The ten jobs together have ten times the work of the measured job, which took at least 20 ms.
   for (int idx = 0; idx < 10; ++idx) ASSERT_TRUE(Submit(100));
   EXPECT_GE(scheduler_->RetryDelay(), absl::Milliseconds(150));
   EXPECT_LE(scheduler_->RetryDelay(), absl::Seconds(10));

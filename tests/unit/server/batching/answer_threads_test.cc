@@ -64,7 +64,7 @@ TEST(AnswerThreadsTest, WhatWasTakenIsDoneWhenTheDestructorReturns) {
 
 class AnswerTest : public SchedulerTest {
  protected:
-  // Opens all gates. Otherwise the scheduler's destructor would wait forever for the answers that the gates hold up.
+  // Opens all gates. Otherwise the scheduler's destructor would wait forever for the answers that block on them.
   ~AnswerTest() override {
     backend_.Open();
     for (const auto& [number, gate] : gates_) {
@@ -73,7 +73,7 @@ class AnswerTest : public SchedulerTest {
     scheduler_ = nullptr;
   }
 
-  // Submits a job whose answer blocks until LetGo(number). ThreadOf(number) returns the thread that answers.
+  // Submits a job whose answer blocks until LetGo(number). Afterwards, ThreadOf(number) is the thread that answers.
   void SubmitGated(int32_t number) {
     auto job = MakeJob(number);
     Gate* const gate = (gates_[number] = std::make_unique<Gate>()).get();
@@ -88,8 +88,9 @@ class AnswerTest : public SchedulerTest {
     ASSERT_TRUE(Submit(std::move(job)).ok());
   }
 
-  // Makes an idle scheduler's lane score job `number`, whose answer blocks. Meanwhile calls `submit`. Because another
-  // job waits then, the lane hands the answer over to an answer thread.
+  // Makes an idle scheduler's lane (the thread that scores a batch) score job `number`, whose answer blocks. Calls
+  // `submit` meanwhile. It submits another job, which then waits, so the lane hands the answer over to an answer
+  // thread.
   void ScoreGatedBefore(int32_t number, const std::function<void()>& submit) {
     backend_.Close();
     SubmitGated(number);
@@ -122,8 +123,8 @@ TEST_F(AnswerTest, TheLaneScoresTheNextBatchMeanwhile) {
   EXPECT_TRUE(WaitFor(1).ok());
 }
 
-// At most one batch per lane and one per answer thread may be scored but not yet answered. The only lane and the only
-// answer thread have one each, so job 3 must wait.
+// At most one batch per lane (scoring thread) and one per answer thread may be scored but not yet answered. The only
+// lane and the only answer thread have one each, so job 3 must wait.
 TEST_F(AnswerTest, TheLaneAnswersWhenNoThreadIsFree) {
   Start({.max_batch_queries = 1});
   ScoreGatedBefore(1, [this] {
@@ -143,7 +144,8 @@ TEST_F(AnswerTest, TheLaneAnswersWhenNoThreadIsFree) {
 
 TEST_F(AnswerTest, AJobThatIsAloneIsAnsweredByItsLane) {
   Start({.max_batch_queries = 1});
-  // Job 1 goes to an answer thread, because job 2 waits. Job 3 is alone, so its lane answers it.
+  // Job 1 is answered by an answer thread, because job 2 waits for the lane (scoring thread). Job 3 is alone, so the
+  // lane answers it.
   ScoreGatedBefore(1, [this] { SubmitGated(2); });
   LetGo(1);
   LetGo(2);

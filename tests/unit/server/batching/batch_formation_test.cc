@@ -43,8 +43,8 @@ TEST_F(BatchFormationTest, TheWorkIsBoundedAndALargeJobRunsAlone) {
   const uint64_t unit = MakeJob(1)->work;
   Start({.max_batch_work = 10 * unit});
   OccupyLanes();
-  // Jobs 4 and 6 fill a batch exactly. Job 11 is larger than a batch, so it runs alone. Job 9 does not fit beside
-  // job 2, and job 1, which comes after it, must not overtake it.
+  // The numbers are the jobs' work. Jobs 4 and 6 fill a batch of 10 exactly. Job 11 is larger than a batch, so it runs
+  // alone. Job 9 does not fit into a batch with job 2, and job 1, submitted last, must not overtake job 9.
   for (int32_t number : {4, 6, 11, 2, 9, 1}) ASSERT_TRUE(Submit(number));
   backend_.Open();
   ASSERT_TRUE(WaitFor(1).ok());

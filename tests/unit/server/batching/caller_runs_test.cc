@@ -9,7 +9,7 @@ namespace {
 
 class CallerRunsTest : public SchedulerTest {
  protected:
-  // Scores a job with 4,000 times the work of job 1. By the rate measured from it, job 1 takes almost no time.
+  // Scores a job with 4,000 times the work of job 1. The scheduler then expects job 1 to take almost no time.
   void KnowTheRate() {
     ASSERT_TRUE(Submit(4000));
     ASSERT_TRUE(WaitFor(4000).ok());
@@ -117,8 +117,8 @@ TEST_F(CallerRunsTest, WhatComesMeanwhileIsQueuedAndScoredByTheLanes) {
   EXPECT_TRUE(WaitFor(3).ok());
 }
 
-// While a caller answers its own job, its lane is already free. If a second caller scored a job then, a second thread
-// could be held up by an answer. So only one caller at a time may score.
+// A caller's lane (place for scoring) is free again while the caller still answers its own job. If a second caller
+// scored a job then, a second thread could be held up by an answer. So only one caller at a time may score.
 TEST_F(CallerRunsTest, OneCallerAtATime) {
   Start({});
   KnowTheRate();

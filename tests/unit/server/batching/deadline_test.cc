@@ -8,8 +8,8 @@ using testing::HasSubstr;
 
 class DeadlineTest : public SchedulerTest {
  protected:
-  // Submits a job with a short deadline. On a busy machine the deadline may pass before the job is submitted. Then
-  // submits it again with a longer deadline.
+  // Submits a job with a deadline of 20 ms. If the deadline passes before Submit, as on a busy machine, doubles the
+  // time and submits the job again.
   void SubmitShort(int32_t number, Priority priority = Priority::kNormal) {
     absl::Status status = absl::DeadlineExceededError("");
     for (absl::Duration time = absl::Milliseconds(20); absl::IsDeadlineExceeded(status); time *= 2) {

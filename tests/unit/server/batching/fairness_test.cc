@@ -1,4 +1,4 @@
-// Tests that clients of the same priority get equal work in turn, however many jobs another client has waiting.
+// Tests that clients of the same priority get equal work in turn, however many jobs one of them has waiting.
 #include <map>
 #include <random>
 #include <set>
@@ -60,7 +60,8 @@ TEST_F(FairnessTest, ANewClientWaitsForOneTurnOfTheOthersHoweverMuchTheyHave) {
   for (int idx = 0; idx < 1000; ++idx) Push(1, 10);
   EXPECT_THAT(Take(), ElementsAre(1));
   Push(2, 10);
-  // A turn is worth 15 token pairs. Together with the credit that client 1 has left, that is at most two of its jobs.
+  // A turn lets a client take 15 token pairs of work. With the credit that client 1 has left, that is at most two of
+  // its jobs.
   int before = 0;
   while (Take().front() != 2) ++before;
   EXPECT_LE(before, 2);
@@ -126,8 +127,8 @@ TEST_F(FairnessTest, AClientOnAnotherGenerationKeepsItsTurn) {
   EXPECT_THAT(Take({UINT64_MAX / 2, 3}), ElementsAre(2));
 }
 
-// The search for jobs on another collection skips the first job of client 2, whose next job is more than its turn has
-// left. Client 2 must keep its turn all the same.
+// While it looks for jobs on collection 0, the queue skips the first job of client 2. The next job of client 2 has more
+// work than its turn has left. Client 2 must keep its turn all the same.
 TEST_F(FairnessTest, AClientWhoseFirstJobIsSkippedKeepsItsTurnHoweverLargeItsNextJobIs) {
   Push(2, 3, Priority::kNormal, 1);
   Push(2, 5, Priority::kNormal, 1);
@@ -137,8 +138,8 @@ TEST_F(FairnessTest, AClientWhoseFirstJobIsSkippedKeepsItsTurnHoweverLargeItsNex
   EXPECT_THAT(Take(), ElementsAre(2));
 }
 
-// A turn is worth as much as the largest waiting job. Client 1 submits such a job when its own turn is next, and
-// cancels it before the turn of client 2. That must not give client 1 more work than client 2.
+// A turn is worth as much work as the largest waiting job. Client 1 submits a large job when its own turn is next, and
+// cancels the job before the turn of client 2. That must not give client 1 more work than client 2.
 TEST_F(FairnessTest, ALargeJobThatComesAndGoesBetweenTurnsFavoursNobody) {
   for (int idx = 0; idx < 600; ++idx) {
     Push(1, 1);
@@ -167,8 +168,9 @@ TEST_F(FairnessTest, AStarvingPriorityIsServedFairlyToo) {
   EXPECT_THAT(Take(), ElementsAre(2));
 }
 
-// Pushes, takes and drops jobs at random. No job may be lost or served twice, the jobs of one client, priority and
-// generation must come in order, the sums must be right, and every way to empty the queue must find all jobs.
+// Pushes, takes and drops jobs at random. No job may be lost or served twice. Jobs of one client, priority and
+// generation (version of the collection) must come in order. The queue's totals must be right, and every way to empty
+// the queue must find all jobs.
 TEST_F(FairnessTest, RandomTrafficKeepsEveryJobAndItsOrder) {
   SCOPED_TRACE(test::SeedTrace(test::TestSeed()));
   std::mt19937_64 random(test::TestSeed());
@@ -245,8 +247,8 @@ TEST_F(FairnessTest, WorkAheadIsWhatWouldBeServedFirst) {
   Push(1, 300, Priority::kLow);
   // The next job of client 1 must wait for all of this client's earlier jobs.
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 1, 100), 1500u);
-  // Client 2 has no job waiting. Its new job must wait for all jobs of higher priority and for one turn of client 1.
-  // This turn has as much work as the new job, but at most the 1,000 that client 1 has waiting.
+  // Client 2 has no job waiting. Its new job must wait for all jobs of higher priority, and for one turn of client 1.
+  // That turn has as much work as the new job, or the 1,000 that client 1 has waiting if that is less.
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 2, 100), 600u);
   EXPECT_EQ(queue_.WorkAhead(Priority::kNormal, 2, 5000), 1500u);
   Push(2, 100);

@@ -1,4 +1,4 @@
-// Tests that JobQueue::Push, if one of its allocations fails, leaves the queue as it was.
+// Tests that a JobQueue::Push that runs out of memory leaves the queue as it was.
 #include <memory>
 #include <vector>
 

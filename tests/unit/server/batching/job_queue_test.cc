@@ -17,8 +17,8 @@ constexpr BatchLimits kNoLimits = {UINT64_MAX / 2, 1 << 30};
 
 class JobQueueTest : public testing::Test {
  protected:
-  // Pushes a job with `queries` queries. Its work tells the test which job it is. Jobs without a `collection` share
-  // one.
+  // Pushes a job with `queries` queries. Tests recognise the job by its `work`. All jobs without a `collection`
+  // argument share one collection.
   void Push(uint64_t work, Priority priority = Priority::kNormal, size_t queries = 1,
             std::shared_ptr<const store::Collection> collection = nullptr) {
     auto job = std::make_unique<engine::Job>();
@@ -118,7 +118,7 @@ TEST_F(JobQueueTest, DeadJobsNeitherJoinABatchNorFillIt) {
   EXPECT_TRUE(queue_.empty());
 }
 
-// gRPC cancels a call when its deadline passes, so a job can be expired and cancelled at the same time.
+// gRPC cancels a call when its deadline passes, so a job can be both expired and cancelled.
 TEST_F(JobQueueTest, AnExpiredJobThatWasCancelledCountsAsExpired) {
   Push(1);
   last_->cancelled = std::make_shared<std::atomic<bool>>(true);

@@ -1,4 +1,5 @@
-// Tests, in virtual time, which jobs are admitted by their queue time and by their client's fair share under overload.
+// Tests, in virtual time, which jobs are admitted under overload: by their expected queue time and by their client's
+// fair share.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -132,7 +133,7 @@ TEST_F(QueueTimeTest, AFullQueueMakesRoomForAClientBelowItsShare) {
   EXPECT_EQ(QueueTimesOf(kModest).size(), 2u);
 }
 
-// For two minutes one client sends ten times as much as another. Together they send twice what the lane can score.
+// For two minutes, one client sends ten times as much as another. Together they send twice as much as can be scored.
 class OverloadTest : public QueueTimeTest {
  protected:
   static constexpr absl::Duration kBound = absl::Seconds(1);
@@ -185,7 +186,7 @@ TEST_F(OverloadTest, AClientBelowItsShareIsServedBeforeTheOneThatFloods) {
   EXPECT_GT(refused_[kGreedy], sent_[kGreedy] / 3);
 }
 
-// Clients that are refused retry after the delay that they were given. Although others go on sending, each must be
+// A refused client retries after the delay that the refusal names. Although others go on sending, each client must be
 // accepted after at most 40 tries.
 TEST_F(QueueTimeTest, TheRetryDelayWorks) {
   Start({.max_queue_time = absl::Milliseconds(500)});
@@ -230,8 +231,8 @@ TEST_F(QueueTimeTest, AFloodDoesNotDelayAnotherClient) {
   for (int idx = 0; idx < 300; ++idx) ASSERT_TRUE(scheduler_->Submit(kGreedy, 2).ok());
   for (uint64_t work = 11; work <= 15; ++work) ASSERT_TRUE(scheduler_->Submit(kModest, work).ok());
   scheduler_->Run(absl::Seconds(2));
-  // The second client asks for 65 token pairs. If turns are fair, at most 65 of the first client's token pairs are
-  // scored meanwhile. Each client may get one turn more.
+  // The second client asks for 65 token pairs of work. With fair turns, at most 65 token pairs of the first client are
+  // scored meanwhile, and each client may be one turn ahead.
   EXPECT_LT(QueueTimesOf(kModest).back(), absl::Milliseconds(2 + 65 + 65 + 2 * 15 + 10));
 }
 

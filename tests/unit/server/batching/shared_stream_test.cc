@@ -1,5 +1,5 @@
-// Tests, in virtual time with two lanes, that scans share the stream when their collection must be copied to the GPU
-// for each batch.
+// Tests scans of a collection that must be copied (streamed) to the GPU for each batch: several scans must share one
+// stream. Runs in virtual time with two lanes (batches at a time).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -143,8 +143,8 @@ TEST_F(SharedStreamTest, ScansOfResidentDocumentsKeepToTheWorkOfABatch) {
   EXPECT_EQ(scheduler.answers().size(), 8u);
 }
 
-// Clients ask again as soon as they are answered. One stream must answer all of them. They must not split into two
-// groups that take turns.
+// Each client asks again as soon as it is answered. One stream to the GPU must serve all clients. They must not split
+// into two groups that take turns.
 TEST_F(SharedStreamTest, ClientsThatAskAgainAreAnsweredByOneStream) {
   for (const size_t num_clients : {size_t{1}, size_t{2}, size_t{16}}) {
     VirtualScheduler scheduler(Options(), 2 * kLaneRate, 2);
@@ -157,7 +157,7 @@ TEST_F(SharedStreamTest, ClientsThatAskAgainAreAnsweredByOneStream) {
       }
       scheduler.Run(absl::Milliseconds(1));
     }
-    // In 20 s there are 19 streams. The first two serve only those clients that have begun by then.
+    // 20 s are enough for 19 streams, one after another. The first two serve only the clients that have begun by then.
     EXPECT_GE(scheduler.answers().size(), num_clients * 17) << num_clients << " clients";
   }
 }

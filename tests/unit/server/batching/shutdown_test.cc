@@ -17,8 +17,7 @@ TEST_F(ShutdownTest, AcceptedJobsFinishAndNewOnesAreRefused) {
   ASSERT_TRUE(Eventually([this] { return absl::IsUnavailable(Submit(MakeJob(600))); }));
   backend_.Open();
   shutdown.join();
-  // All accepted jobs are answered by now. One of the jobs with the number 600 may have been accepted before the
-  // shutdown began.
+  // All accepted jobs must be answered by now. (One of the jobs 600 may have been accepted before the shutdown began.)
   for (int32_t number = 1; number <= 5; ++number) {
     ASSERT_TRUE(Answered(number));
     EXPECT_TRUE(WaitFor(number).ok());
@@ -43,7 +42,7 @@ TEST_F(ShutdownTest, WhatIsNotDoneAtTheDeadlineFailsAndIsCounted) {
     }
     backend_.Open();
   });
-  // The job on the lane is in its last call. The shutdown waits for that call, so that the job still gets its answer.
+  // The running job is in its last call. The shutdown waits for that call, so that the job still gets its result.
   EXPECT_EQ(scheduler_->Shutdown(absl::Now() + absl::Milliseconds(20)), 5);
   opener.join();
   EXPECT_TRUE(Answered(1001));
@@ -55,7 +54,7 @@ TEST_F(ShutdownTest, WhatIsNotDoneAtTheDeadlineFailsAndIsCounted) {
 TEST_F(ShutdownTest, ABatchOfManyCallsEndsAfterTheOneThatRuns) {
   Start({});
   OccupyLanes();
-  // The documents are inline, so the lane makes a separate call for each of the job's two queries.
+  // Jobs with inline documents are scored with one call per query. So the job's two queries need two calls.
   auto job = MakeJob(1);
   job->queries.push_back(job->queries[0]);
   for (engine::JobQuery& query : job->queries) query.candidates = engine::Inline(test::SmallDocuments(2, 3));

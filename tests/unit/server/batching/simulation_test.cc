@@ -1,9 +1,9 @@
 // Tests the scheduler's decisions with simulated threads, clients and failures. The promises of
-// docs/internals/batching.md must hold for every order of events that a seed gives. The first command runs a chosen
-// number of steps. The second one repeats the world of a failed run.
+// docs/internals/batching.md must hold for every order of events that a seed gives.
 //
-//   MAXSIM_SIMULATION_STEPS=100000000 build/release/tests/batching_simulation_test
-//   MAXSIM_SIMULATION_WORLD=SEED build/release/tests/batching_simulation_test
+// To run more steps, or to repeat the world of a failed run:
+// MAXSIM_SIMULATION_STEPS=100000000 build/release/tests/batching_simulation_test
+// MAXSIM_SIMULATION_WORLD=SEED build/release/tests/batching_simulation_test
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -21,10 +21,9 @@
 namespace maxsim::batching {
 namespace {
 
-// A world has enough events for its queue to fill, to stay full, and to become empty again.
+// A world has enough steps for its queue to fill, to stay full, and to become empty again.
 constexpr int64_t kStepsOfWorld = 3'000;
-// Builds without optimisation, such as those with a sanitizer, need about thirty times as long for a step and so do
-// fewer.
+// Builds without optimisation, such as sanitized ones, need about thirty times as long for a step.
 #ifdef MAXSIM_OPTIMIZED_TESTS
 constexpr int64_t kDefaultSteps = 1'000'000;
 #else
@@ -46,7 +45,7 @@ class SimulationTest : public testing::Test {
   }
   ~SimulationTest() override { spdlog::set_level(level_); }
 
-  // Runs worlds, with seeds drawn from `seed`, until they have had `num_steps` events in all. Fails at the first
+  // Runs worlds with seeds drawn from `seed`, until they have had `num_steps` events in total. Stops at the first
   // broken promise.
   void RunWorlds(uint64_t seed, int64_t num_steps, Tally* tally) {
     const char* const one = std::getenv("MAXSIM_SIMULATION_WORLD");
@@ -85,7 +84,7 @@ TEST_F(SimulationTest, PromisesHold) {
     tally.expired += one.expired;
     tally.by_callers += one.by_callers;
   }
-  // With another seed, some rare event may be missing, so the checks below do not apply.
+  // Every kind of event must have occurred. Otherwise some promises were not really tested.
   if (HasFailure() || tally.steps < kDefaultSteps || std::getenv("MAXSIM_TEST_SEED") != nullptr) return;
   // Every kind of event that the promises are about must have occurred. Otherwise the promises were not really tested.
   using absl::StatusCode;

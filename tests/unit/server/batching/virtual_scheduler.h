@@ -1,5 +1,5 @@
-// Runs a dispatcher in virtual time, so that results do not depend on the machine's speed. Lanes score a fixed amount
-// of work per second, and a reaper answers dropped jobs.
+// Runs a dispatcher in virtual time, so that results do not depend on the machine's speed. Simulated lanes (scoring
+// threads) score a fixed amount of work per second, and a simulated reaper answers jobs that leave the queue unscored.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +39,8 @@ class VirtualScheduler {
     return Submit(client, work, priority, deadline, ignores_max_queue_time, collection_, nullptr);
   }
 
-  // Submits a job over all of `collection`, or over a list of its documents. If a batch's collection is streamed to
-  // the GPU, the batch takes only as long as its largest job.
+  // Submits a job over all of `collection` or, if `is_list`, over a list of its documents. If a batch's collection is
+  // streamed to the GPU, the batch takes only as long as its largest job.
   absl::Status SubmitScan(uint64_t client, uint64_t work, std::shared_ptr<const store::Collection> collection,
                           bool is_list = false) {
     auto candidates = std::make_shared<engine::CandidateSet>();
@@ -54,7 +54,7 @@ class VirtualScheduler {
     for (const absl::Time end = now_ + time; now_ < end; now_ += absl::Milliseconds(1)) Step();
   }
 
-  // Runs some jobs from which the dispatcher measures the lanes' rate. Returns when they are done.
+  // Runs three jobs, from which the dispatcher measures how fast lanes score. Then forgets their answers.
   void MeasureRate() {
     for (int idx = 0; idx < 3; ++idx) {
       Submit(0, 100).IgnoreError();

@@ -1,5 +1,5 @@
-// Tests the router's checks of replicas' answers to writes and reads: it must refuse wrong answers and accept right
-// ones.
+// Tests how the router checks replicas' answers to writes and reads of documents: it must refuse wrong ones and accept
+// right ones.
 #include "server/cluster/parts/check_documents.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Tests that a router refuses information that a server cannot truthfully give about itself.
+// Tests that a router refuses GetInfo answers of servers that cannot be true.
 #include "server/cluster/groups/check_info.h"
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Tests the router's check of rerank answers: it must accept right ones, and refuse one with a single wrong field
-// because of that field.
+// Tests the router's check of rerank answers: it must accept right answers, and must name the wrong field of an answer
+// with a single wrong field.
 #include "server/cluster/parts/check_rerank.h"
 
 #include <functional>
@@ -44,7 +44,7 @@ class CheckRerankTest : public testing::Test {
     const std::optional<AnswerFault> fault = CheckRerankAnswer(request_, part_, answer);
     return fault.has_value() ? fault->field : "";
   }
-  // Applies `change` to the first result, and returns the field that the check then reports.
+  // Applies `change` to the first result of a right answer. Returns the field that the check reports, "" for none.
   std::string FieldAfter(const std::function<void(v1::QueryResult&)>& change) const {
     v1::RerankResponse answer = Right();
     EXPECT_EQ(FieldOf(answer), "");
@@ -210,7 +210,7 @@ TEST_F(CheckRerankTest, AScanHasTheBestOfThePart) {
   EXPECT_EQ(
       FieldAfter([](v1::QueryResult& result) { result.mutable_string_ids()->set_ids(1, result.string_ids().ids(0)); }),
       "ids");
-  // A replica with another partition than the router expects answers with documents of other slots.
+  // A replica may have another partition than the router expects, and answer with documents of other slots.
   part_.slots = collection::PartitionOf(0, 3);
   const std::optional<AnswerFault> fault = CheckRerankAnswer(request_, part_, Right());
   ASSERT_TRUE(fault.has_value());

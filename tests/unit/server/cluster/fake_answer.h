@@ -1,4 +1,4 @@
-// A minimal fake server that answers rerank requests. Scores are small integers, so that ties are frequent.
+// A minimal fake server that answers rerank requests. Scores are small integers, so that equal scores are frequent.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ struct FakeDocument {
   uint64_t position = 0;  // in the whole collection
 };
 
-// Returns one of a few scores, so that many documents tie. The score depends on the query's number of tokens and the
-// id.
+// Returns one of a few scores, so that many documents have equal scores. The score depends on the id and on the query's
+// number of tokens.
 inline float ScoreOf(const v1::Query& query, const std::string& id) {
   return static_cast<float>(std::hash<std::string>()(absl::StrCat(query.tokens().num_tokens(), id)) % 4);
 }
@@ -37,13 +37,13 @@ struct FakeHit {
   std::string id;
 };
 
-// Returns a hit's score as the answer must have it: divided by the number of query tokens if the request normalises
+// Returns a hit's score as an answer shows it: divided by the number of query tokens if the request asks for normalised
 // scores.
 inline float ShownScore(const v1::RerankRequest& request, const v1::Query& query, const FakeHit& hit) {
   return request.normalize() ? hit.score / static_cast<float>(query.tokens().num_tokens()) : hit.score;
 }
 
-// Returns a document's value of the field by which results are grouped, or "" if it has none.
+// Returns a document's value of the field by which results are grouped (request.group_by), or "" if it has none.
 inline std::string GroupOf(const std::string& id) {
   const size_t hash = std::hash<std::string>()("group " + id);
   return hash % 10 == 0 ? std::string() : absl::StrCat("g", hash % 13);

@@ -1,4 +1,4 @@
-// Calls a group of fake replicas, for which a test decides when and how each attempt ends.
+// Calls a group of fake replicas. The test decides when and how each attempt to call a replica ends.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// A GroupsWatcher reads the list of groups and looks up their addresses, round after round. Tests what a caller gets
+// A GroupsWatcher's thread repeatedly reads the list of groups and looks up their addresses. Tests what a caller gets
 // that takes the result only after several rounds.
 #include "server/cluster/groups/groups_watcher.h"
 
@@ -21,8 +21,8 @@ using testing::ElementsAre;
 using Addresses = absl::StatusOr<std::vector<std::string>>;
 using List = absl::StatusOr<std::vector<GroupOptions>>;
 
-// Runs rounds with these results (the list, the addresses). The last result repeats. Returns what a caller takes
-// afterwards.
+// Runs rounds in which the list and the look-up of addresses give these results. Returns what a caller takes after the
+// last one.
 std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> TakeAfter(std::vector<std::pair<List, Addresses>> rounds) {
   struct Script {
     explicit Script(std::vector<std::pair<List, Addresses>> results)
@@ -33,7 +33,7 @@ std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> TakeAfter(std::vector<
     absl::BlockingCounter rounds_left;
     size_t round = 0;  // of the watcher's thread
   };
-  // The watcher's thread may outlive the watcher, so it shares the ownership of the script.
+  // The watcher's thread may outlive the watcher, so it shares ownership of the script.
   auto script = std::make_shared<Script>(std::move(rounds));
   GroupsWatcher watcher([script] { return script->current().first; },
                         [script](const std::string&) { return script->current().second; }, absl::Milliseconds(1),

@@ -1,4 +1,4 @@
-// Tests how a router learns which servers there are, and that a slow look-up of addresses does not block it.
+// Tests how a router learns which servers exist, and that a slow look-up of addresses does not block it.
 #include "server/cluster/groups/membership.h"
 
 #include <fstream>
@@ -25,7 +25,7 @@ class MembershipTest : public RouterTest {
 
   Replicas ReplicasOf(size_t group) { return membership_->view()->groups()[group]->replicas(); }
 
-  // Blocks look-ups until it is notified. The threads that look up addresses share its ownership.
+  // Look-ups of addresses block until this is notified. The threads that look up addresses share ownership of it.
   const std::shared_ptr<absl::Notification> answered_ = std::make_shared<absl::Notification>();
 };
 

@@ -1,5 +1,5 @@
-// Tests that the counts of several groups add up to those of one server with all documents, and that wrong answers are
-// found.
+// Tests that the counts of several groups of servers add up to those of one server with all documents, and that wrong
+// answers are found.
 #include "server/cluster/parts/merge_counts.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ TEST_F(MergeCountsTest, AGroupWithMoreValuesThanItSentIsRefused) {
   EXPECT_EQ(client::FieldOf(status), "field");
   EXPECT_EQ(client::LimitOf(status), service::kMaxFacetValues);
   EXPECT_THAT(std::string(status.message()), HasSubstr("documents of one group of servers have 70000 values"));
-  // With a single group, nothing must be merged, so the limit on values does not apply.
+  // A single group's answer needs no merging, so the limit on values does not apply.
   const auto alone = MergeFacets(request_, *collection_, {answers[1]});
   ASSERT_TRUE(alone.ok()) << alone.status();
   EXPECT_EQ(alone->num_values(), 70'000u);

@@ -1,5 +1,5 @@
-// Tests that the pages of several groups merge into those of one server with all documents, and that wrong pages are
-// found.
+// Tests that the pages of several groups of servers merge into those of one server with all documents, and that wrong
+// pages are found.
 #include "server/cluster/parts/merge_scroll.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t kAnyBytes = uint64_t{1} << 30;
 
-// Returns the page of a server whose documents have these ids. The page ends after `max_documents`.
+// Returns the page of a server whose documents have these ids. The page has at most `max_documents` documents.
 v1::ScrollResponse PageOf(const std::set<std::string>& ids, const v1::ScrollRequest& request, size_t max_documents) {
   v1::ScrollResponse page;
   page.set_generation(7);
@@ -66,7 +66,7 @@ TEST_F(MergeScrollTest, PagesAreThoseOfOneServer) {
   }
 }
 
-// Groups and router may end a page early so that it does not become too large. Even so, no document may be left out.
+// A group or the router may end a page early to limit its size. Even so, no document may be left out of the pages.
 TEST_F(MergeScrollTest, PagesThatEndEarlyLeaveNothingOut) {
   std::mt19937 random(6);
   for (int round = 0; round < 300; ++round) {

@@ -1,4 +1,4 @@
-// Tests that the merged answers of the parts equal the answer of one server (fake_answer.h).
+// Tests that the merged answers of a collection's parts equal the answer of one server with all documents.
 #include "server/cluster/parts/merge.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class MergeTest : public testing::Test {
     return documents;
   }
 
-  // Splits the request and lets each part answer. The `lost` parts give `error` instead.
+  // Splits the request, lets each part answer, and merges. Parts in `lost` give `error` instead of an answer.
   absl::StatusOr<v1::RerankResponse> Merge(const std::set<size_t>& lost = {},
                                            const absl::Status& error = absl::UnavailableError("away")) {
     v1::RerankRequest copy = request_;
@@ -164,7 +164,8 @@ TEST_F(MergeTest, GroupsOfOneDocumentAreAskedForOnce) {
   request_.set_group_size(3);
   ASSERT_TRUE(Merge().ok());
   EXPECT_GT(num_asked_again_, 0);
-  // There are at most 13 groups. With a top_k of 14 each part returns all of its groups, so none is asked again.
+  // Results have at most 13 groups. With a top_k of 14, each part returns all of its result groups, so no part is asked
+  // again.
   num_asked_again_ = 0;
   request_.set_top_k(14);
   ASSERT_TRUE(Merge().ok());
@@ -197,8 +198,8 @@ TEST_F(MergeTest, APartThatIsLostWhenItIsAskedAgainIsLost) {
   EXPECT_EQ(merged->results(0).unavailable_documents(), DocumentsOf(missing[0].part_request).size());
 }
 
-// Live partitions with separate logs each number their writes from 1, so documents of different partitions have equal
-// positions. Their order must not depend on top_k.
+// Live partitions with separate logs each number their writes from 1, so documents of different partitions may have
+// equal positions. The order of their results must not depend on top_k.
 TEST_F(MergeTest, DocumentsOfOnePositionAreRankedAlikeWhateverTopKIs) {
   AddQuery();
   request_.mutable_candidates()->mutable_whole_collection();
@@ -248,7 +249,7 @@ TEST_F(MergeTest, ALostGroupIsNamedAndItsDocumentsAreCounted) {
   EXPECT_EQ(merged->results(0).unavailable_documents(), of_lost.size());
   EXPECT_EQ(merged->results(1).unavailable_documents(), collection_->parts[1].num_documents);
   for (const std::string& id : merged->results(0).string_ids().ids()) EXPECT_EQ(of_lost.count(id), 0);
-  // How many of the lost documents are visible is not known, so that they are not counted.
+  // With `visible`, it is unknown how many lost documents match, so they are not counted.
   request_.mutable_visible()->set_exists("owner");
   EXPECT_EQ(Merge({1})->results(1).unavailable_documents(), 1);
 }
@@ -277,7 +278,7 @@ TEST_F(MergeTest, AnErrorThatIsNoLossFailsTheRequestWithItsPayload) {
   const absl::Status status = Merge({1}, full).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status));
   EXPECT_EQ(client::RetryAfter(status), absl::Milliseconds(7));
-  // A group that has not come to the wanted sequence says when to retry. The merged error must say so, too.
+  // A group that has not yet reached the request's min_sequence says when to retry. The merged error must say so, too.
   absl::Status behind = absl::UnavailableError("min_sequence: is 5");
   client::SetRetryAfter(absl::Milliseconds(7), behind);
   EXPECT_TRUE(client::RetryAfter(Merge({1}, behind).status()).has_value());
@@ -310,7 +311,7 @@ TEST_F(MergeTest, UnknownIdsFailARequestThatSaysSo) {
   EXPECT_EQ(status.message(), "candidates: 2 of 5 ids are unknown, the first is \"no-1\" (missing_policy is FAIL)");
 }
 
-// Merges three parts with these refinements. nullopt means that the part has scanned nothing.
+// Merges three parts with these refinements. nullopt means that the part scored all documents without a scan.
 class MergeRefinementsTest : public MergeTest {
  protected:
   MergeRefinementsTest() {
@@ -356,7 +357,7 @@ TEST_F(MergeRefinementsTest, BoundsBelowTheMergedResultsProve) {
   ASSERT_EQ(plain.scores_size(), 5);
   const float last = plain.scores(4);
   ASSERT_GT(last, 0);
-  // No part has proven its own results, but every part's bound is below the worst merged score.
+  // Every part's bound on the documents that it left out is below the worst merged score.
   const v1::QueryResult proven = MergeOf({Of(4, last - 0.5F), std::nullopt, Of(2, last - 1)});
   EXPECT_EQ(proven.refinement().certificate(), v1::CERTIFICATE_PROVEN);
   EXPECT_EQ(proven.refinement().planes(), 2u);

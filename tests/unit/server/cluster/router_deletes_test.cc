@@ -1,5 +1,5 @@
-// Tests deletes with a filter through a router: every group deletes its own documents, and the router checks and adds
-// up their answers.
+// Tests deletes with a filter through a router: every group of servers deletes its own documents, and the router checks
+// and adds up the groups' answers.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -33,7 +33,7 @@ class RouterDeletesTest : public RouterTest {
     request_.set_filter_text("year < 2000");
   }
 
-  // Makes the replica answer every delete with this status and, if it is OK, with this answer.
+  // Makes the replica answer every delete with `status` and, if that is OK, with `answer`.
   static void Answer(FakeReplica& replica, const v1::DeleteResponse& answer, const grpc::Status& status = {}) {
     replica.server().on_delete = [answer, status](auto&, const v1::DeleteRequest& request,
                                                   v1::DeleteResponse& response) {

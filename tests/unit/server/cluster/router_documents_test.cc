@@ -63,8 +63,8 @@ class RouterDocumentsTest : public RouterTest {
     });
   }
 
-  // Upserts two documents. i8 can hold the first. In the second, one token is so long that i8 rounds the other to
-  // zeros.
+  // Upserts two documents. INT8 can represent `sound`. In `lossy`, one token vector is so long that rounding to INT8
+  // turns the other token into zeros.
   absl::Status UpsertLossy(const std::string& sound, const std::string& lossy) {
     v1::UpsertRequest request;
     request.set_collection("c");
@@ -282,8 +282,8 @@ TEST_F(RouterDocumentsTest, TheErrorOfALostGroupKeepsItsDetails) {
   EXPECT_EQ(Get(IdOf(0, 2)).status(), client::WithAddition(about_field, " (group g0)"));
 }
 
-// Each group gets some of the three items and numbers them from 0. The router must name the item by the client's
-// number.
+// The request has three items, and each group of servers gets some of them, which it numbers from 0. An error must name
+// the item by its number in the client's request.
 TEST_F(RouterDocumentsTest, AnErrorOfAGroupsItemNamesTheClientsItem) {
   const client::Limit limit(1, 2, "limits.x");
   for (int index : {0, 1}) {

@@ -1,5 +1,4 @@
-// A router with fake replicas. Each replica is a gRPC server in this process that gives the answers which the test
-// chooses.
+// A router with fake replicas: gRPC servers in this process that give the answers which the test chooses.
 #pragma once
 
 #include <atomic>
@@ -30,7 +29,7 @@ namespace maxsim::cluster {
 
 using test::Eventually;
 
-// A server of one part of the collection "c". The test can change at any time what the server says about itself.
+// A fake server of one part of the collection "c". The test can change what it answers to GetInfo at any time.
 class FakeReplica {
  public:
   explicit FakeReplica(v1::CollectionInfo collection) {
@@ -79,7 +78,7 @@ class FakeReplica {
   std::unique_ptr<test::FakeServer> server_;
 };
 
-// Makes groups of fake replicas. If `is_live`, the collection takes writes, which one stream orders.
+// Makes groups of fake replicas. If `is_live`, the collection accepts writes, which a message stream orders.
 class RouterTest : public testing::Test {
  protected:
   explicit RouterTest(int num_groups = 2, int num_replicas = 2, bool is_live = false) {
@@ -128,7 +127,7 @@ class RouterTest : public testing::Test {
             .timeout = absl::FromChrono(test::kTestLimit)};
   }
 
-  // Makes an asynchronous call and waits for its answer. `start` gets the callback that takes the answer.
+  // Makes an asynchronous call and waits for its answer. `start` is called with the callback that takes the answer.
   template <typename Response, typename Start>
   static absl::StatusOr<Response> Wait(Start start) {
     struct Waiter {
@@ -154,7 +153,7 @@ class RouterTest : public testing::Test {
   std::unique_ptr<Membership> membership_;
 };
 
-// Returns an id that belongs to partition `partition` of `count`. Leaves out the first `skip` such ids.
+// Returns an id whose slot belongs to partition `partition` of `count`. Leaves out the first `skip` ids like that.
 inline std::string IdOf(int partition, int count, int skip = 0) {
   for (int i = 0;; ++i) {
     std::string id = absl::StrCat("doc-", i);

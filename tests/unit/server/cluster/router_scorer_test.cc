@@ -1,4 +1,4 @@
-// Tests how a router merges the answers of its groups, and what it does about their errors.
+// Tests how a router merges the answers of its groups of servers, and how it handles their errors.
 #include "server/cluster/router_scorer.h"
 
 #include <atomic>
@@ -22,8 +22,7 @@ using testing::IsEmpty;
 
 class RouterScorerTest : public RouterTest {
  protected:
-  // A replica answers with one document of its group. The group's number determines the id and the score. The position
-  // is 0.
+  // Each replica answers with one document, whose id and score depend on the number of the replica's group.
   explicit RouterScorerTest(bool is_live = false) : RouterTest(2, 2, is_live) {
     for (int group : {0, 1}) {
       for (int index : {0, 1}) {
@@ -205,7 +204,7 @@ TEST_F(RouterScorerTest, AGroupThatDoesNotAnswerInTimeIsLost) {
   const absl::Status status = Rerank(request).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("group g0 does not answer: no time left"));
-  // Without any answer the code stays as well, because the client's deadline may just be too short.
+  // The code is also DEADLINE_EXCEEDED if no group answers, because the client's deadline may just be too short.
   EXPECT_TRUE(absl::IsDeadlineExceeded(Rerank(RequestFor({IdOf(0, 2)})).status()));
 }
 
@@ -274,8 +273,8 @@ TEST_F(RouterScorerTest, AReplicaWhoseQueueIsFullGetsNoCallsForAWhile) {
   EXPECT_EQ(Asked(1), 2);
 }
 
-// The servers load another generation after their first answers, before the router asks them for further members of
-// groups.
+// A grouped request needs a second call per group of servers, for further documents of the best result groups. Here the
+// servers load another generation (version) of the collection between the two calls.
 TEST_F(RouterScorerTest, AGenerationThatEndsBetweenTheTwoCallsOfAGroupedRequestIsNoLoss) {
   std::atomic<int> num_asked_for_members = 0;
   for (int group : {0, 1}) {
@@ -372,8 +371,8 @@ TEST_F(LiveRouterScorerTest, AReplicaThatIsBehindIsNotLeftOut) {
 TEST_F(LiveRouterScorerTest, AGroupThatIsBehindIsNoLostGroup) {
   absl::Status behind = absl::UnavailableError("min_sequence: is 5, but collection \"c\" has only reached 4");
   client::SetRetryAfter(absl::Milliseconds(1), behind);
-  // One replica lacks the latest writes, and the other is draining. The result must not depend on which is called
-  // first.
+  // One replica of g0 lacks the latest writes, the other is draining. The result must not depend on which the router
+  // asks first.
   Fail(replica(0, 0), behind);
   Fail(replica(0, 1), absl::UnavailableError("it drains"));
   StartRouter();

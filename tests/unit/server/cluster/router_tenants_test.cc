@@ -1,4 +1,4 @@
-// Tests that tenants of a router learn neither names of its groups nor addresses of replicas, from answers and errors.
+// Tests that neither answers nor errors tell a tenant of a router the names of groups or the addresses of replicas.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,8 +32,8 @@ service::Caller CallerOf(std::string_view settings) {
       std::make_shared<const service::Tenant>(*parsed, std::make_shared<service::TenantUsage>(parsed->name)));
 }
 
-// The replicas of g0 fail each call with `failure_`; those of g1 answer. The parameter is a tenant's settings: a token
-// without a filter must learn as little of the cluster as one with a filter.
+// The replicas of g0 fail each call with `failure_`, those of g1 answer. The parameter is a tenant's settings: a tenant
+// without a filter must learn as little about the cluster as one with a filter.
 class RouterTenantsTest : public RouterTest, public testing::WithParamInterface<const char*> {
  protected:
   RouterTenantsTest() : RouterTest(2, 2, /*is_live=*/true) {
@@ -146,7 +146,7 @@ class RouterTenantsTest : public RouterTest, public testing::WithParamInterface<
     return info.collections(0);
   }
 
-  // Expects an error that names no group and no address, neither in its message nor in its details.
+  // Expects an error that contains no group's name and no address, neither in its message nor in its details.
   static void ExpectNoNames(const absl::Status& status) {
     EXPECT_FALSE(status.ok());
     std::string all(status.message());
@@ -207,7 +207,8 @@ TEST_P(RouterTenantsTest, AnErrorAboutTheRequestKeepsItsWords) {
   ExpectNoNames(of_delete);
 }
 
-// A server whose stream is not the collection's refuses writes with an error that names the stream's server.
+// A server refuses writes if its stream is not that of the collection. Its error contains the stream server's address,
+// which the tenant must not see.
 TEST_P(RouterTenantsTest, ACollectionThatFollowsNoStreamDoesNotNameTheStreamsServer) {
   for (const bool is_nothing_written : {true, false}) {
     failure_ = absl::FailedPreconditionError(

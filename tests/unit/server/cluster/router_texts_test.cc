@@ -1,4 +1,4 @@
-// Tests that a router reports which texts were cut because they were too long, by its own encoder or by a group's.
+// Tests that a router reports which texts its own encoder or a group's encoder cut because they were too long.
 #include <memory>
 #include <string>
 #include <utility>
@@ -119,7 +119,7 @@ TEST_F(RouterTextsTest, AnExplanationSaysThatItsQueryWasCut) {
   }
 }
 
-// The two documents go to different groups. Each group's encoder reports whether it has cut the text.
+// The two documents go to different groups of servers. Each group's encoder reports whether it has cut a text.
 TEST_F(RouterTextsTest, AnUpsertMarksTheDocumentsThatWereCut) {
   RouterDocuments documents(dependencies());
   documents.SetState(service::ServingState::kServing);

@@ -1,4 +1,4 @@
-// Tests that a router unloads collections from all servers of a cluster, and removes their shared settings.
+// Tests that a router unloads a collection from all servers of a cluster and can remove its shared settings.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -18,7 +18,7 @@ class RouterUnloadTest : public RouterTest {
     collections_ = std::make_unique<RouterCollections>(membership_.get(), &shutdown_);
   }
 
-  // Unloads a collection, and returns the number of servers that are asked to remove its settings.
+  // Unloads a collection. Returns the number of servers that the router asks to remove the collection's settings.
   int NumRemovalsOf(const std::string& collection, bool remove_settings) {
     std::atomic<int> num_removals{0};
     for (const auto& one : replicas_) {

@@ -1,4 +1,5 @@
-// Tests changes of collections at a router that knows no server yet, because the names of its groups have no addresses.
+// Tests reloads and creations of collections through a router that knows no server yet, because the names of its
+// groups' servers cannot be resolved.
 #include <gtest/gtest.h>
 
 #include <memory>

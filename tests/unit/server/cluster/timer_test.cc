@@ -42,7 +42,7 @@ TEST(TimerTest, AnEarlierFunctionIsNotHeldUpByOneThatWaits) {
 TEST(TimerTest, FunctionsWhoseSlackAllowsItRunTogether) {
   Timer timer;
   constexpr absl::Duration kSlack = absl::Milliseconds(50);
-  // Late enough for both functions to be added before the first one's time, even on a busy machine.
+  // This time is late enough for both functions to be added before it, even on a busy machine.
   const absl::Time begin =
       absl::UnixEpoch() + absl::Ceil(MonotonicNow() + absl::Seconds(1) - absl::UnixEpoch(), kSlack);
   std::vector<int> order;
@@ -54,7 +54,7 @@ TEST(TimerTest, FunctionsWhoseSlackAllowsItRunTogether) {
   });
   done.WaitForNotification();
   EXPECT_GE(MonotonicNow(), begin + kSlack);
-  // The slack moves both functions to the same time, so they run in the order in which they were added.
+  // The slack lets the timer run both functions at the same time. They run in the order in which they were added.
   EXPECT_THAT(order, ElementsAre(1, 2));
 }
 

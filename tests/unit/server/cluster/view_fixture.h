@@ -46,8 +46,8 @@ inline v1::SlotLayout LayoutOf(uint64_t revision,
   return layout;
 }
 
-// Returns the report of a server that holds these slots of the collection "c". The collection is live, and a stream
-// orders its writes. If the revision of `layout` is 0, the server reports no layout.
+// Returns the report of a server that holds the slots `held` of the live collection "c". If the revision of `layout` is
+// 0, the server reports no layout.
 inline v1::CollectionInfo LiveInfoOf(collection::SlotRange held, const v1::SlotLayout& layout,
                                      uint64_t num_documents = 10) {
   v1::CollectionInfo info = InfoOf("c", 1, held, num_documents);
@@ -79,8 +79,7 @@ inline void SayZone(Replica& replica, const std::string& zone) {
   replica.SetInfo(std::move(info));
 }
 
-// Returns `count` groups "g0", "g1", ... Each has one replica, which holds the group's partition of the collection
-// "c".
+// Returns `count` groups "g0", "g1", ... Each has one replica, which holds the group's partition of collection "c".
 inline std::vector<std::shared_ptr<Group>> MakeGroups(int count, uint64_t generation = 1) {
   std::vector<std::shared_ptr<Group>> groups;
   for (int i = 0; i < count; ++i) {

@@ -93,7 +93,7 @@ TEST_F(LeftOutTest, AReplicaOfAnotherGenerationIsNotReady) {
   EXPECT_EQ(info.groups(0).replicas(1).collections(0).generation(), 2);
 }
 
-// The next generation was published for one group only, and all servers were restarted one by one.
+// A new generation (version) was published for one group only, and all servers were restarted one by one.
 TEST_F(LeftOutTest, ACollectionIsPartialIfNoGenerationIsEverywhere) {
   for (size_t index : {0, 1}) SayOf(0, index, 2);
   const CollectionView& collection = Look();

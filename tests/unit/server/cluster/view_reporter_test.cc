@@ -25,7 +25,7 @@ class ViewReporterTest : public testing::Test {
   }
   ~ViewReporterTest() override { spdlog::set_default_logger(logger_before_); }
 
-  // Reports what the groups say at `seconds` after the start. Returns the lines that this logs.
+  // Reports the state of the groups at `seconds` after the start. Returns the lines that the report logs.
   std::string Report(double seconds) {
     lines_.str("");
     view_ = View::Of(groups_, view_.get());

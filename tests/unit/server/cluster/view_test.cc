@@ -143,7 +143,7 @@ TEST(ViewTest, AGroupWhoseServersStartKeepsThePartThatItHad) {
   v1::CollectionInfo loading;
   loading.set_name("c");
   loading.set_state(v1::COLLECTION_STATE_LOADING);
-  // First the replica has not begun to load, then it loads. Each view is made from the view before it.
+  // First the replica has not begun to load the collection, then it is loading. Each view is made from the one before.
   for (const auto& said : {std::vector<v1::CollectionInfo>(), std::vector<v1::CollectionInfo>{loading}}) {
     Say(*groups[1]->replicas()[0], said, /*loading=*/true);
     view = View::Of(groups, view.get());
@@ -275,8 +275,8 @@ TEST(ReplicaStateTest, AReplicaIsReadyOnceTheViewSendsItCalls) {
   const auto look = [&] { view = View::Of(groups, view.get()); };
   look();
   EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_READY);
-  // The replica goes away, and then is back and loads: its state changes at once, without a new view. After it has
-  // loaded, it still counts as loading until a new view sends it calls.
+  // The replica goes away, comes back and loads. Its state changes at once, without a new view. After it has loaded, it
+  // still counts as loading until a new view includes it for calls.
   replica.SetPollError(absl::UnavailableError("away"));
   look();
   EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_CONNECTING);

@@ -1,4 +1,4 @@
-// Tests that an encoder's error message goes to the log without the token, and never to a client.
+// Tests that an encoder's error message goes to the log without the access token, and never to a client.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ struct Said {
   std::string in_log;
 };
 
-// Calls an encoder whose answer may quote the request. Returns the log and the error that the client gets. With the
-// dialect maxsim, the first call is /info.
+// Calls an encoder whose answer may quote the request. Returns the log's text and the client's error. With the dialect
+// maxsim, the first call is /info.
 Said SaidBy(const std::function<FakeReply(const FakeCall&)>& handler, Dialect dialect = Dialect::kVllm,
             int breaker_failures = 0) {
   LogText log;

@@ -1,4 +1,4 @@
-// If encoder.timeout passes while an answer is still arriving, the call must fail, and later calls must work.
+// Tests that a call fails if encoder.timeout passes while its answer is arriving, and that later calls work.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// Tests that texts become matrices in each dialect, over plain TCP and TLS, with and without a token.
+// Tests that texts become token matrices with each encoder API (dialect), over TCP and TLS, with and without an access
+// token.
 #include <fstream>
 
 #include <gmock/gmock.h>

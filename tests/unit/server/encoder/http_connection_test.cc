@@ -1,5 +1,5 @@
-// Tests a connection to an encoder. The test plays the encoder itself, on the same thread, and so decides in which
-// order sends, receives and the end of the time limit come.
+// Tests a connection to an encoder. The test acts as the encoder on the same thread. So it decides the order of sends,
+// receives and the end of the time limit.
 #include "server/encoder/http_connection.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ class HttpConnectionTest : public testing::Test {
     far_end_.receive(asio::buffer(request));
   }
 
-  // Writes to a loopback socket, so that the bytes can be read at the other end at once.
+  // Sends bytes to the connection. Its socket is a loopback socket, so the connection can read the bytes at once.
   void Answer(const std::string& bytes) { asio::write(far_end_, asio::buffer(bytes)); }
 
   // Lets the time limit pass without running the event loop, so the connection cannot have noticed it yet.
@@ -131,7 +131,7 @@ TEST_F(HttpConnectionTest, ATimeoutWithinChunks) {
 TEST_F(HttpConnectionTest, ATimeoutWhileTheRequestIsSent) {
   Send(kTimeout, std::string(size_t{64} << 20, 'x'));
   AwaitRequest();
-  // The socket's buffers are full. When the encoder's end has read some bytes, the connection can write again.
+  // The sockets' buffers are full. Once the encoder's end reads some bytes, the connection can write again.
   std::string some(size_t{8} << 20, ' ');
   RunUntil([&] { return loop_.poll() == 0; });
   far_end_.receive(asio::buffer(some));

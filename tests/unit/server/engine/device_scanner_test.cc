@@ -1,4 +1,4 @@
-// Tests that a scanner scans all parts on its device together, and keeps the limits of a call.
+// Tests that a DeviceScanner scans all parts (loaded shards) on its device in one call, and keeps the limits of a call.
 #include "server/engine/device_scanner.h"
 
 #include <gmock/gmock.h>
@@ -117,7 +117,7 @@ class DeviceScannerTest : public testing::Test {
     return found;
   }
 
-  // Computes what each task must find, by scanning each of its documents alone. Tasks of failed jobs find nothing.
+  // Computes what each task must find, by scanning each of its documents alone. Tasks of failed jobs must find nothing.
   FoundByTask Expected() const {
     FoundByTask expected;
     const auto executor = *cpu_->CreateScanExecutor();
@@ -181,7 +181,7 @@ TEST_F(DeviceScannerTest, OneCallScansAllPartsAndEachResultIsOfItsPart) {
         Begin(collection, {Query(candidates), Query(candidates), Query(candidates)}, num_results);
         const auto scanner = Scan();
         EXPECT_EQ(Found(*scanner), Expected());
-        // No more than the best of all parts is kept, and candidates that have the same score as the last one.
+        // The scanner keeps only the best results of all parts together, and those with the same score as the last one.
         for (size_t task = 0; task < tasks_.size(); ++task) {
           EXPECT_LE(scanner->found(task).size(), static_cast<size_t>(num_results) + 3);
         }
@@ -277,7 +277,7 @@ TEST_F(DeviceScannerTest, TellsTheDevicesWhatItsWorkspaceTakes) {
     EXPECT_EQ(devices_.scan_bytes(0), 2000u);
   }
   EXPECT_EQ(devices_.scan_bytes(0), 1000u);
-  // A scan that fails may also have changed the size of the workspace, so the scanner must report the size again.
+  // A failed scan may also have changed the size of the workspace, so the scanner must report the size again.
   backend_.workspace_bytes = 600;
   backend_.on_scan = [](const ScanCall&) { return absl::ResourceExhaustedError("no memory"); };
   first->BeginBatch(batch_.get(), tasks_);
@@ -356,8 +356,8 @@ TEST_F(DeviceScannerTest, ADeviceThatIsLostAtAnyPartIsLost) {
   }
 }
 
-// If all queries of a group have failed, their candidate list is not split by parts. A scan would read an empty list,
-// or that of an earlier batch.
+// The candidate list of failed queries is not split by parts. A scan for them would read an empty list, or the list of
+// an earlier batch.
 TEST_F(DeviceScannerTest, JobsThatFailedAreNotScanned) {
   Begin(changed_, {Query(List(*changed_)), Query(), Query(Ordinals({changed_->num_ordinals()}))}, 10);
   ASSERT_FALSE(batch_->StatusOf(2).ok());

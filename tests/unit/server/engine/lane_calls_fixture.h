@@ -1,4 +1,5 @@
-// Makes a collection of several parts, and jobs for a lane. The test controls the lane's backend.
+// Makes a collection of several parts (loaded shards), and jobs for a lane (the thread that scores a batch). The test
+// decides how the lane's backend answers.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -89,7 +89,8 @@ TEST_F(LaneCallsTest, NoCallPassesTheLimits) {
   for (const auto& result : results[0]->queries) EXPECT_EQ(result.hits.size(), 200u);
 }
 
-// All queries must be in each call. For a query in a call of its own, the documents would be copied to the GPU again.
+// Each call copies its documents to the GPU. So each call must have all queries: a query in a call of its own would
+// need its documents copied again.
 TEST_F(LaneCallsTest, QueriesShareEveryDocumentThatIsCopiedToTheGpu) {
   test::FakeBackend gpu("cuda");
   for (const store::Residency residency : {store::Residency::kHost, store::Residency::kDisk}) {
@@ -158,7 +159,7 @@ TEST_F(LaneCallsTest, ACancellationEndsAScanOfOnePartBetweenItsCalls) {
   test::BuildCorpus(folder.path(), documents_);
   const auto collection = test::LoadCorpus(folder.path(), &backend_);
   ASSERT_EQ(collection->generation().parts().size(), 1u);
-  // A call may have a third of the job's work, because the job's query has three tokens.
+  // A call may have AllTokens() token pairs. That is a third of the job's work, because its query has three tokens.
   const auto engine = MakeEngine(&backend_, {}, AllTokens());
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(MakeJob(collection, {Query(3, WholeCollection())}));
@@ -264,8 +265,8 @@ TEST_F(LaneCallsTest, WhenACallFailsOnlyTheJobToBlameFails) {
   EXPECT_EQ(results[2]->queries[0].hits.size(), 10u);
   EXPECT_EQ(stats.num_queries, 2);
   EXPECT_EQ(stats.token_pairs, 8 * AllTokens());
-  // The first part takes one call, which fails, and then a call for each of the three queries alone. Each other part
-  // takes one call.
+  // For the first part (loaded shard), one call with all queries fails, and then each of the three queries gets a call
+  // of its own. Each other part takes one call.
   EXPECT_EQ(backend_.calls().size(), 4 + (num_parts_ - 1));
 }
 
@@ -275,8 +276,8 @@ TEST_F(LaneCallsTest, ALostDeviceFailsEveryJobOfTheBatch) {
   backend_.OnTopK([&calls](absl::Span<const maxsim::Query>) {
     return ++calls == 1 ? absl::OkStatus() : absl::UnavailableError("fell off the bus");
   });
-  // The first job has all its results after the first part. It must fail all the same, because the device is lost
-  // after that.
+  // The first job has all its results after the first part (loaded shard). But the device is lost after that, so the
+  // job must fail all the same.
   const auto jobs = Jobs(OneQuery(3, Ordinals({0})), OneQuery(4, WholeCollection()));
   const auto results = Execute(engine->lane(0), jobs);
   for (const auto& result : results) {

@@ -67,7 +67,7 @@ class LaneChangesTest : public testing::TestWithParam<ScalarType> {
     return ExecuteOne(engine_->lane(0), base_, std::move(inline_query));
   }
 
-  // Compares a result with that of the documents `ids` as they should be: ids, bits of scores, and alignments.
+  // Compares a result with the expected result for the documents `ids`: ids, bits of scores, and alignments.
   void ExpectSame(const store::Collection& collection, const test::ExpectedDocuments& expected,
                   const std::vector<std::string>& ids, const JobQuery& query, const JobQueryResult& result) {
     const JobQueryResult best = Expected(expected, ids, query);
@@ -97,9 +97,9 @@ class LaneChangesTest : public testing::TestWithParam<ScalarType> {
 
 TEST_P(LaneChangesTest, ScansAndListsGiveTheBitsOfTheDocumentsThatAreLeft) {
   std::mt19937_64 random(seed_);
-  // The changes of all rounds add up. In the first round no document has a tombstone. In the later ones, a scan with
-  // top_k near kMaxTopK cannot ask for an extra result per tombstone, so it must be given a list of the other
-  // documents.
+  // Changes add up over the rounds. In the first round, no document has a tombstone (mark of a deleted document). In
+  // later rounds, a scan with top_k near kMaxTopK cannot ask for an extra result per tombstone. So it must be given a
+  // list of the remaining documents.
   for (const int changes : {0, 5, 100, 1500}) {
     SCOPED_TRACE(changes);
     Change(random, changes);

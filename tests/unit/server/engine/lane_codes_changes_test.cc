@@ -43,7 +43,7 @@ class LaneCodesChangesTest : public testing::TestWithParam<LiveCodesParam> {
     options_ = {.max_shard_bytes = 60'000,
                 .storage = GetParam().storage,
                 .codes = {.planes = GetParam().planes, .rotation_seed = 5, .factors = GetParam().factors}};
-    // The collection is built with one half of the documents. The other half is written to it.
+    // Builds the collection with one half of the documents, and writes the other half to the live collection.
     const test::ClusteredDocuments base(seed_, kNumDocuments, kDim, GetParam().storage);
     test::BuildCorpus(folder_.path(), is_i8 ? base.values : base.documents, options_);
     base_ = test::LoadCorpus(folder_.path(), backend_.get());
@@ -123,12 +123,12 @@ TEST_P(LaneCodesChangesTest, WhatWasWrittenIsScannedAndWhatIsGoneIsNeverFound) {
         EXPECT_EQ(stats.refinements.token_pairs, 8 * snapshot->num_tokens()) << "of documents that are alive";
         ExpectAlive(*snapshot, answer);
         num_proven += answer.refinement->is_proven ? 1 : 0;
-        // If all documents but one may be refined, or the answer is proven, it must be the exact answer.
+        // The answer must be exact if it is proven, or if all documents but one may be refined (scored exactly).
         if (answer.refinement->is_proven || asked.refinement.documents == static_cast<int32_t>(count) - 1) {
           ExpectSameResult(exact, answer);
         }
       }
-      // If the snapshot has no more documents than are refined, all are scored exactly, without a scan.
+      // If as many documents may be refined as the snapshot has, all are scored exactly, without a scan.
       const JobQueryResult all = ExecuteOne(lane(), snapshot, Refined(query, count));
       EXPECT_FALSE(all.refinement.has_value());
       ExpectSameResult(exact, all);
@@ -151,7 +151,7 @@ TEST_P(LaneCodesChangesTest, ListsAreScannedInShardsAndSegments) {
   ExpectSameResult(exact, answer);
 }
 
-// If calls may have few token pairs only, scans use lists of the remaining documents instead of masks.
+// If a call may have only a few token pairs, scans are given lists of the remaining documents instead of masks.
 TEST_P(LaneCodesChangesTest, SmallCallsGiveTheSameAnswers) {
   Change(500);
   const auto snapshot = live_->Snapshot();
@@ -196,8 +196,8 @@ TEST_P(LaneCodesChangesTest, JobsOfSeveralSnapshotsAreScannedTogether) {
   ExpectAlive(*later, results[2]->queries[0]);
 }
 
-// Whether a batch is scanned depends on the number of documents in the first job's snapshot: if that is not more than
-// are refined, there is no scan. In both orders of jobs the answers must be exact.
+// A batch is scanned only if the first job's snapshot has more documents than are refined (scored exactly). In both
+// orders of the two jobs, the answers must be exact.
 TEST_P(LaneCodesChangesTest, WhetherABatchIsScannedIsDecidedByDocuments) {
   const auto earlier = live_->Snapshot();
   for (int64_t n = 0; n < 30; ++n) live_->Upsert("new-" + std::to_string(n), clustered_.documents, n);
@@ -217,8 +217,8 @@ TEST_P(LaneCodesChangesTest, WhetherABatchIsScannedIsDecidedByDocuments) {
     }
   }
   for (int64_t n = 0; n < 200 && n < kNumDocuments; ++n) live_->Delete("doc-" + std::to_string(n));
-  // The first job's snapshot has enough documents for a scan. But the snapshot that is scored has fewer than are
-  // refined.
+  // The first job's snapshot has more documents than are refined, so a scan is possible. But the last job's snapshot,
+  // which is scored, has fewer.
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(MakeJob(later, {query}));
   jobs.push_back(MakeJob(live_->Snapshot(), {query}));

@@ -19,12 +19,12 @@ namespace {
 
 using store::OnDeviceLoss;
 
-// A backend that computes on the CPU but counts as a GPU. A test can make it lose its device.
+// A backend that computes on the CPU but is treated as a GPU. A test can make it lose its device.
 class LosableBackend final : public Backend {
  public:
   LosableBackend() : cpu_(MakeCpuBackend()), info_(cpu_->info()) { info_.name = "cuda"; }
 
-  // The device is lost after `count` more scans, or after `count` more scoring calls.
+  // Makes the device be lost after `count` more scans, or after `count` more scoring calls.
   void LoseAfterScans(int count) { scans_left_ = count; }
   void LoseAfterCalls(int count) { calls_left_ = count; }
   int num_scans() const { return num_scans_; }

@@ -187,7 +187,7 @@ TEST_P(LaneCodesTest, AProofTakesFurtherCandidatesWithinItsBudget) {
     if (!enough.refinement->is_proven) continue;
     ++num_proven;
     ExpectSameResult(Exact(query), enough);
-    // With a budget that is smaller by one candidate, the bound of the left-out documents cannot be lower.
+    // With one candidate less to score exactly, the bound of the left-out documents cannot be lower.
     const auto needed = static_cast<int32_t>(enough.refinement->num_documents);
     if (needed <= kTopK + 1) continue;
     const JobQueryResult less = ExecuteOne(lane(), coded, Proven(query, kTopK, needed - 1));

@@ -1,4 +1,4 @@
-// Tests a device that is lost before, during and between batches, with both policies for lost devices.
+// Tests a device that is lost before, during and between batches, with both values of OnDeviceLoss.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -162,8 +162,8 @@ TEST_F(LaneDeviceLossTest, ALossWhileAligningTakesTheHitsAlong) {
   EXPECT_EQ(result->queries[0].matches.size(), 2 * result->queries[0].hits.size());
 }
 
-// Another lane or the monitor finds the loss during a batch. The batch's own calls all succeed, but its results from
-// the lost device must not be used.
+// Another lane (scoring thread) or the device monitor finds during a batch that the device is lost. All calls of this
+// batch succeed, but its results from the lost device must not be used.
 TEST_F(LaneDeviceLossTest, WhatALostDeviceSaidIsNotBelievedWhoeverFoundOut) {
   Start(2);
   backend(0).OnTopK([this](absl::Span<const maxsim::Query>) {
@@ -219,8 +219,8 @@ TEST_F(LaneDeviceLossTest, ACancelledJobIsNotScoredAgain) {
   EXPECT_EQ(num_calls(0) + num_calls(1), 1u);
 }
 
-// Several lanes score while a device is lost. Each answer must be complete, or lack exactly the lost device's
-// documents.
+// Several lanes (scoring threads) score while a device is lost. Each answer must be complete, or lack exactly the lost
+// device's documents.
 TEST_F(LaneDeviceLossTest, ManyLanesLoseADeviceTogether) {
   constexpr int kLanes = 3;
   Start(3, OnDeviceLoss::kDegrade, kLanes);

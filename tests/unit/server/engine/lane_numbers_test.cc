@@ -51,7 +51,8 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
 
   Lane& lane() { return engine_->lane(0); }
 
-  // Compares an answer with FP64. `ordinals` are the candidates. Candidate n has the position n * gap.
+  // Compares an answer with scores computed in FP64. The candidates are `ordinals`, and candidate n has position n *
+  // gap.
   void ExpectMatchesReference(const test::RandomQuery& query, const std::vector<uint64_t>& ordinals, uint32_t gap,
                               int32_t top_k, const JobQueryResult& result) {
     const std::vector<uint32_t> candidates(ordinals.begin(), ordinals.end());

@@ -12,7 +12,7 @@
 namespace maxsim::gate {
 namespace {
 
-// Holds what a client that uses nghttp2 has read from the server's bytes on the stream of its first call.
+// Holds what an nghttp2 client has read from the server on the stream of its first call.
 struct Seen {
   std::map<std::string, std::string> headers;
   bool ended = false;

@@ -15,8 +15,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Gives `bytes` to a scanner in pieces, whose sizes `next_size` returns. Returns all units that come out, or the
-// error.
+// Gives `bytes` to an Http2Scanner in pieces of the sizes that `next_size` returns. Returns all units that the scanner
+// finds, or its error.
 template <typename NextSize>
 absl::StatusOr<std::vector<Http2Unit>> Scan(const std::string& bytes, NextSize next_size) {
   Http2Scanner scanner;
@@ -131,8 +131,8 @@ TEST(Http2ScannerTest, ContinuationsWithoutEndAreRefused) {
   EXPECT_THAT(ErrorOf(bytes + Frame(FrameType::kContinuation, 0, 1, "")), HasSubstr("16 CONTINUATION frames"));
 }
 
-// One byte can name an entry of HPACK's table that is longer than 3 KiB. So few bytes can unpack to more than the
-// limit.
+// One byte can refer to an entry of HPACK's header table, here one of more than 3 KiB. So a few bytes can unpack to
+// more than the limit.
 TEST(Http2ScannerTest, HeadersThatUnpackToMoreThanTheLimitAreRefused) {
   Packer packer;
   const std::string entry = packer.Pack({{"x", std::string(3000, 'y')}});

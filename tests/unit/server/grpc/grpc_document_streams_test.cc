@@ -131,8 +131,8 @@ TEST_F(GrpcDocumentsTest, AnErrorOfTheLogEndsTheStreamWithoutAnotherOffer) {
   ASSERT_TRUE(stream->Write(Request({"a"})));
   ASSERT_TRUE(stream->Write(Request({"b"})));
   ASSERT_TRUE(desk_.WaitFor(2));
-  // The collection has already taken these requests, so later requests of the stream may have overtaken them. The
-  // stream must end with the error instead of sending them again.
+  // The collection has already accepted these requests, so later ones may be carried out before a repeated one. So the
+  // stream must end with the error and not send them again.
   absl::Status full = absl::ResourceExhaustedError("the disk is full");
   client::SetRetryAfter(absl::Milliseconds(10), full);
   desk_.Answer(0, full);

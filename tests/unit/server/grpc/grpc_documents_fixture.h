@@ -28,7 +28,7 @@
 
 namespace maxsim::rpc {
 
-// Holds the write calls to the live collection until the test answers them. Thread-safe.
+// Keeps the write calls to the live collection until the test answers them. Thread-safe.
 class Desk {
  public:
   struct Call {

@@ -1,4 +1,4 @@
-// Tests Admin.ReadSnapshot over gRPC, from the port to the client that reads a snapshot for a bootstrap.
+// Tests Admin.ReadSnapshot over gRPC, with the client with which a new server fetches a snapshot.
 #include "server/grpc/snapshot_stream.h"
 
 #include <gmock/gmock.h>
@@ -200,7 +200,7 @@ TEST_F(SnapshotStreamTest, EndsWhenTheClientGoes) {
 
 TEST_F(SnapshotStreamTest, AServerThatStopsEndsItsStreams) {
   collections_.on_read = [&](service::SnapshotSink sink, const StopSignal& stop) {
-    // The client may have the message, and stop the server, before this returns: then it returns an error.
+    // Fails if the client has received the message and stopped the server before this call returns.
     sink(Data(1)).IgnoreError();
     EXPECT_TRUE(test::Eventually([&] { return stop.stopped(); }));
     return sink(Data(1));

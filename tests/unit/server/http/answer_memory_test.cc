@@ -1,5 +1,5 @@
-// Memory runs out while an HTTP answer or an error is written. That must fail this one answer, and not end the
-// process.
+// Tests memory that runs out while an HTTP answer or error is written. Only this answer may fail, and the process must
+// go on.
 #include <atomic>
 #include <functional>
 #include <memory>

@@ -132,7 +132,8 @@ class HttpMemoryTest : public testing::Test {
     }
     EXPECT_GE(good, 1);
     EXPECT_GE(num_failed, 50u);
-    // There are four request slots. Connections of the loop above may still hold some of them until their time limit.
+    // There are four request slots. Connections of the loop above may still hold some of them until their time limit,
+    // so the test tries again until it has all four.
     std::vector<std::unique_ptr<Connection>> connections;
     for (const auto end = std::chrono::steady_clock::now() + test::kTestLimit;
          connections.size() < 4 && std::chrono::steady_clock::now() < end;) {

@@ -69,7 +69,7 @@ TEST_F(HttpTlsTest, PlainTextIsServedBesideTlsAndToldApart) {
   EXPECT_THAT(text, HasSubstr("\r\n\r\nbody"));
 }
 
-// A client may ask for new keys any number of times. That is no request, so the connection still counts as idle.
+// A client may ask for new keys any number of times. The connection must still count as idle and be closed.
 TEST_F(HttpTlsTest, NewKeysAreNoRequest) {
   Serve({.idle_timeout = absl::Milliseconds(500)});
   TlsConnection connection(port_, {.min_version = TLS1_3_VERSION});

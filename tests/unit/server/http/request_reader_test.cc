@@ -1,5 +1,5 @@
-// Tests the framing of requests, without sockets. The same bytes must give the same requests, however they are
-// divided.
+// Tests the framing of requests, without sockets. The same bytes must give the same requests, however they are split
+// into reads.
 #include "server/http/transport/request_reader.h"
 
 #include <algorithm>
@@ -22,8 +22,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-// Gives the bytes to a reader in pieces of these sizes. The last size repeats. Returns one line for each request, and
-// one more line if the reader refuses a request.
+// Gives the bytes to a reader in pieces of these sizes. Further pieces have the last size. Returns one line per
+// request, and a last line with the error if the reader refuses a request.
 std::vector<std::string> ReadAll(std::string_view bytes, const std::vector<size_t>& pieces, uint64_t max_body = 1000) {
   RequestReader reader("x-client");
   reader.Begin();

@@ -1,4 +1,4 @@
-// Tests bodies of /v1/rerank that are built to take much time or memory, or to keep a thread from returning.
+// Tests bodies of /v1/rerank that are built to take much time or memory.
 #include <time.h>
 
 #include <algorithm>
@@ -182,8 +182,8 @@ TEST(RerankBodyCostTest, ContainersInTheWrongPlaceAreShown) {
   EXPECT_THAT(RefusalOf(R"({"model": ["a")" + std::string(300, ' ') + "]}"), HasSubstr(", not a text"));
 }
 
-// At its deadline, or when the server closes, a handler must stop reading: between tokens, and also within a long
-// token.
+// At its deadline, or when the server closes, a handler must stop reading. It must stop between tokens and also within
+// a long token.
 TEST(RerankBodyCostTest, ReadingEndsWhenItIsToldTo) {
   for (const Shape& shape : kShapes) {
     if (std::string_view(shape.name).substr(0, 4) == "deep") continue;

@@ -224,7 +224,7 @@ TEST_F(RerankBodyTest, APageIsAnOffsetAndALeastScore) {
             "score_threshold: is 1e+39; its magnitude must be at most 3.40282e+38");
   EXPECT_EQ(ErrorOf(R"({"query": "q", "documents": "*", "min_score": 1, "score_threshold": 1})"),
             "score_threshold: appears twice");
-  // Without top_n, all documents after the offset are returned. But offset + top_n stays within its limit.
+  // Without top_n, all documents after the offset are returned, but at most 1,000 including the offset.
   const json many(std::vector<int>(5000, 1));
   json body = json::parse(With("documents", many));
   body["offset"] = 400;
@@ -241,7 +241,7 @@ TEST_F(RerankBodyTest, ResultsMayComeInGroups) {
   EXPECT_EQ(ErrorOf(With("group_by", 3)), "group_by: is 3, not the name of a field");
   EXPECT_EQ(ErrorOf(With("group_size", "3")),
             "group_size: is \"3\"; must be a whole number from 0 to 1000 (limits.max_top_k)");
-  // Without top_n, there may be as many groups as documents. But the documents of all groups stay within their limit.
+  // Without top_n, all groups are returned, but their documents are limited to 1,000.
   json body = json::parse(With("documents", json(std::vector<int>(5000, 1))));
   body["group_by"] = "book";
   body["group_size"] = 4;

@@ -79,8 +79,8 @@ TEST_F(RerankBodyTest, MembersOfOtherServicesAreAccepted) {
   const auto accepted = [](const char* path, const std::string& members) {
     return ParseFor(path, R"({"query": "q", )" + members + "}");
   };
-  // The members that these send: Cohere v2 (LangChain), Jina (Haystack), Voyage, TEI (rerankers and Haystack), and
-  // vLLM.
+  // These are the members that clients of Cohere v2 (LangChain), Jina (Haystack), Voyage, TEI (rerankers and Haystack)
+  // and vLLM send.
   EXPECT_TRUE(
       accepted("/v2/rerank", R"("documents": ["a"], "model": "m", "top_n": 3, "max_tokens_per_doc": null)").ok());
   EXPECT_TRUE(accepted("/v1/rerank", R"("documents": ["a"], "rank_fields": ["text"], "max_chunks_per_doc": 3)").ok());
@@ -106,7 +106,7 @@ TEST_F(RerankBodyTest, ClientsOfOtherServicesAreRead) {
     EXPECT_TRUE(parsed.ok()) << members << parsed.status();
     return *std::move(parsed);
   };
-  // The members that these send: LlamaIndex (SiliconFlow), Xinference's client, LiteLLM and RAGFlow.
+  // These are the members that LlamaIndex (SiliconFlow), Xinference's client, LiteLLM and RAGFlow send.
   parse("/text/v1/rerank", R"("documents": ["a"], "max_chunks_per_doc": 1024, "overlap_tokens": 80)");
   parse("/text/v1/rerank", R"("documents": ["a"], "return_len": null, "kwargs": "{}")");
   parse("/text/rerank",

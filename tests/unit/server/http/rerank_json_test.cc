@@ -48,8 +48,8 @@ TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
   result.set_payloads(1, odd);
   EXPECT_THAT(FormatRerankResponse({.model = "c"}, response), HasSubstr(absl::StrCat("\"document\":", odd, "}")))
       << "as stored";
-  // The answer must have these payloads as strings. Copied as JSON, they would make the answer invalid, or let the
-  // payload's author add members to it.
+  // These payloads are no JSON objects, so the answer must have them as strings. Copied as JSON, they would make the
+  // answer invalid, or let the payload's author add members to it.
   for (const std::string& no_object : {std::string("{\"no\": json"), std::string("{}\0,\"id\":\"x\"", 12),
                                        std::string("\xef\xbb\xbf{}"), std::string("[1]"), std::string("{} {}")}) {
     result.set_payloads(1, no_object);

@@ -28,8 +28,8 @@ namespace collector_api = opentelemetry::proto::collector::trace::v1;
 
 inline const absl::Duration kPatience = absl::FromChrono(test::kTestLimit);
 
-// Keeps the requests that it gets. Answers each call with the next of the statuses that the test gave. When these are
-// used up, answers with OK.
+// A trace collector that keeps its requests. It answers each call with the next status that the test gave, and with OK
+// when there are none left.
 class Collector : public collector_api::TraceService::Service {
  public:
   // Ends all calls first, so that none uses a member that has been destroyed.

@@ -90,7 +90,7 @@ TEST_F(OtlpExporterTest, ASpanArrivesWithEverythingThatItHas) {
   EXPECT_EQ(sent.attributes(1).value().int_value(), 7);
   EXPECT_EQ(sent.attributes(2).value().double_value(), 0.5);
   EXPECT_TRUE(sent.attributes(3).value().bool_value());
-  // The times come from the wall clock, which a busy machine may let the exporter read late. Hence the five minutes.
+  // The exporter may read the wall clock late on a busy machine, so the times may be off by five minutes.
   EXPECT_GE(sent.start_time_unix_nano(), static_cast<uint64_t>(absl::ToUnixNanos(before - absl::Minutes(5))));
   EXPECT_LE(sent.end_time_unix_nano(), static_cast<uint64_t>(absl::ToUnixNanos(after + absl::Minutes(5))));
   EXPECT_LE(sent.start_time_unix_nano(), sent.end_time_unix_nano());
@@ -141,8 +141,7 @@ TEST_F(OtlpExporterTest, AnotherErrorIsNotTriedAgain) {
   EXPECT_THAT(observer_->states(), ElementsAre(absl::StatusCode::kPermissionDenied));
 }
 
-// The first export throws. Shutdown must then not cancel that export's call, which no longer exists. ASan would find
-// it.
+// The first export throws, so its call no longer exists. Shutdown must not cancel it, which ASan would report.
 TEST_F(OtlpExporterTest, AnExportThatThrowsLosesItsBatchAndIsForgotten) {
   for (const int num_later : {0, 2}) {
     observer_ = std::make_shared<CountingObserver>();

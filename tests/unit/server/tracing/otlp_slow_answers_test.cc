@@ -1,4 +1,4 @@
-// If a time limit passes while a collector's answer is arriving, the exporter must lose that batch and no other.
+// Tests that a time limit that passes while a collector's answer is arriving loses that batch of spans and no other.
 #include <memory>
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@ namespace {
 
 using Manner = test::SlowProxy::Manner;
 
-// On a connection that has had an answer, a further one takes about 50 bytes. The header of a frame has 9 bytes.
+// The proxy passes on one of these numbers of an answer's bytes. A later answer of a connection has about 50 bytes, of
+// which 9 are the first frame's header.
 constexpr int64_t kFirstBytes[] = {0, 1, 9, 12, 20};
 
 class OtlpSlowAnswersTest : public OtlpExporterTest {
@@ -30,7 +31,7 @@ class OtlpSlowAnswersTest : public OtlpExporterTest {
     options.max_attempts = 1;
     Open(options);
   }
-  // Records spans until one is exported, because on a busy machine some miss the time limit.
+  // Records spans until one is exported. On a busy machine, some spans miss the time limit.
   void ExpectWorks() {
     const uint64_t before = observer_->num_exported();
     ASSERT_TRUE(test::Eventually([&] {

@@ -82,7 +82,7 @@ TEST_F(TracerTest, WithoutAParentTheRatioDecides) {
       ASSERT_TRUE(span.context().is_valid());
       ASSERT_EQ(span.context().is_sampled, span.is_recording());
     }
-    // The number may be off by five standard deviations: by 306 calls at a ratio of 0.25.
+    // The number of recorded calls may be off by five standard deviations. At a ratio of 0.25, these are 306 calls.
     EXPECT_NEAR(num_recorded, ratio * kNumCalls, 5 * std::sqrt(ratio * (1 - ratio) * kNumCalls)) << ratio;
   }
 }

@@ -1,4 +1,4 @@
-// Checks two promises of the scheduler by looking only at what is served when: no client gets far ahead of another,
+// Checks two promises of the scheduler from the order in which jobs are served: no client gets far ahead of another,
 // and no priority starves.
 #pragma once
 
@@ -16,21 +16,21 @@
 namespace maxsim::batching {
 
 // Checks that, while two clients both have jobs of one priority waiting on one collection, neither gets far ahead of
-// the other. docs/internals/batching.md says that about three of the largest jobs are the limit. This check allows
-// four, which can never be exceeded: a turn is worth less than two of the largest waiting jobs, and a client may begin
-// and end a turn with less than one such job's worth of credit (2 + 2 x 1).
+// the other. docs/internals/batching.md states a limit of about three of the largest jobs. The check allows four, which
+// can never be exceeded: a turn is worth less than two of the largest waiting jobs, and a client may begin and end a
+// turn with less than one such job's worth of credit (2 + 2 x 1).
 //
-// With several collections that does not hold, because a batch also takes jobs of its collection beyond their clients'
-// turns. There, only the jobs that begin a batch count: while a client waits unserved, no other client may begin
-// batches worth more than the same limit.
+// With several collections, a batch also takes jobs of its collection beyond their clients' turns. So only the jobs
+// that begin a batch count then: while a client waits unserved, no other client may begin batches worth more than the
+// limit.
 class FairnessCheck {
  public:
   explicit FairnessCheck(bool one_collection) : one_collection_(one_collection) {}
 
   static constexpr uint64_t kLargestJobs = 4;
 
-  // Notes that a job of `client` came into the line, which holds all waiting jobs of one priority. `waiting` has the
-  // jobs of all clients in the line, by client, including the new one.
+  // Records that a job of `client` has joined the line, which holds all waiting jobs of one priority. `waiting` has all
+  // clients' jobs in the line, by client, including the new one.
   template <typename Waiting>
   void Came(size_t line, uint64_t client, uint64_t work, const Waiting& waiting) {
     work = std::max<uint64_t>(work, 1);
@@ -51,8 +51,8 @@ class FairnessCheck {
     }
   }
 
-  // Notes that a job was taken to be scored. `begins` says whether it is the first job of its batch. Returns "", or a
-  // text that says which promise was broken.
+  // Records that a job is taken to be scored. `begins` says whether it is the first job of its batch. Returns "", or a
+  // text that says which promise is broken.
   std::string Served(size_t line, uint64_t client, uint64_t work, bool begins) {
     work = std::max<uint64_t>(work, 1);
     std::string wrong;
@@ -93,25 +93,25 @@ class FairnessCheck {
 
   const bool one_collection_;
   std::array<std::map<std::pair<uint64_t, uint64_t>, Pair>, 3> pairs_;
-  // The largest job since the line was last empty, even if that job has left. The credit of a turn may still depend on
-  // it.
+  // The largest job since the line was last empty. It may have left the line, but the credit of a turn may still depend
+  // on it.
   std::array<uint64_t, 3> largest_{};
 };
 
-// Checks the promise that "a job of lower priority that has waited this long goes before newer ones of higher
-// priority" (SchedulerOptions). The promise is for the next job of a priority (JobQueue). A job that is served was the
-// next of its line since another job last left that line. After the job had waited for the limit in that time, no
-// batch may have begun with a newer job of another line.
+// Checks the promise that "a job of lower priority that has waited this long goes before newer ones of higher priority"
+// (SchedulerOptions). The promise is for the next job of each priority. The check knows that a job was the next of its
+// line (waiting jobs of one priority) since another job last left the line. Once such a job has waited for the limit,
+// no batch may begin with a newer job of another line.
 class StarvationCheck {
  public:
   explicit StarvationCheck(absl::Duration limit) : limit_(limit) {}
 
-  // Notes that a job left the line. The check does not know which job was next before, so it forgets the batches so
-  // far.
+  // Records that a job has left the line. The line's next job may be another one now, so earlier batches no longer
+  // count.
   void Changed(size_t line) { begun_[line].clear(); }
 
-  // Notes that a batch began with job `number` of `line`, which was submitted at `enqueued`. Returns "", or a text
-  // that says which promise was broken.
+  // Records that a batch begins with job `number` of `line`, which was submitted at `enqueued`. Returns "", or a text
+  // that says which promise is broken.
   std::string Began(size_t line, uint64_t number, absl::Time enqueued, absl::Time now) {
     std::string wrong;
     for (const Begun& other : begun_[line]) {
@@ -133,7 +133,7 @@ class StarvationCheck {
   };
 
   const absl::Duration limit_;
-  // For each line, the jobs of other lines with which batches have begun since the line last changed.
+  // For each line, the jobs of other lines that have begun batches since a job last left the line.
   std::array<std::vector<Begun>, 3> begun_;
 };
 

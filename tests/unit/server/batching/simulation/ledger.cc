@@ -11,12 +11,12 @@ namespace {
 
 using State = JobRecord::State;
 
-// A cancelled or expired job leaves the queue "within about 10 ms also while every lane is busy" (Scheduler). A sweep
-// comes every 10 ms, and a simulated thread may take 2 ms to wake up before the sweep and 2 ms after it.
+// A cancelled or expired job leaves the queue "within about 10 ms also while every lane is busy" (Scheduler). The queue
+// is swept every 10 ms, and the sweep may be up to 4 ms late, because a simulated thread takes up to 2 ms to wake up.
 constexpr absl::Duration kMaxDead = absl::Milliseconds(15);
 
-// Maximum time from a job's leaving the queue unscored to its answer. The reaper takes up to 2 ms to wake up, may be
-// answering other jobs first, and takes up to 2 ms to answer.
+// Maximum time from when a job leaves the queue unscored to its answer. The reaper (the thread that answers such jobs)
+// takes up to 2 ms to wake up, may answer other jobs first, and takes up to 2 ms to answer.
 constexpr absl::Duration kMaxUnanswered = absl::Milliseconds(7);
 
 uint64_t JobsOf(const QueueSize& amount) { return static_cast<uint64_t>(amount.jobs); }
@@ -68,8 +68,8 @@ void Ledger::LeftQueue(JobRecord& record) {
   queries_ -= record.queries;
 }
 
-// Checks that a job was refused for a valid reason. Refusals by max_queue_time depend on an estimate, which the ledger
-// does not compute. For these it only checks that other jobs wait.
+// Checks that a job was refused for a valid reason. For refusals by max_queue_time, which depend on an estimate, only
+// checks that other jobs wait.
 void Ledger::Refused(JobRecord& record, const absl::Status& status, absl::Time now, bool stopping, bool lost) {
   record.state = State::kRefused;
   ++refusals_[static_cast<size_t>(status.code())];
@@ -88,8 +88,8 @@ void Ledger::Refused(JobRecord& record, const absl::Status& status, absl::Time n
   }
   if (!status.GetPayload(kQueueFullMark).has_value()) return reason(false);
   if (status.message().find("would wait for about") != std::string::npos) return reason(total_.jobs > 0);
-  // The rule at a hard bound: an empty queue takes any job. A job that exceeds a bound is accepted if its client stays
-  // within its share ("the bound over the number of clients"), unless jobs of higher priority wait.
+  // Checks the rule for bounds of the queue. An empty queue takes any job. A job beyond a bound is accepted if its
+  // client stays within its share ("the bound over the number of clients"), unless jobs of higher priority wait.
   if (total_.jobs == 0) return reason(false);
   const QueueSize bounds = {options_.max_queue_jobs, options_.max_queue_work, options_.max_queue_bytes};
   const QueueSize more = {1, record.work, record.bytes};
@@ -118,8 +118,8 @@ void Ledger::ReaperTook(const std::vector<DroppedJob>& dropped, absl::Time now) 
 }
 
 void Ledger::Compare(const SchedulerStats& stats) {
-  // Tells the starvation check again which lines have dropped jobs. A job that was dropped while a batch was formed
-  // may have been the next of its line when the batch began.
+  // Tells the starvation check again which lines (waiting jobs of one priority) have dropped jobs. A job that was
+  // dropped while a batch was formed may have been the next of its line when the batch began.
   for (size_t line = 0; line < dropped_from_.size(); ++line) {
     if (std::exchange(dropped_from_[line], false)) starvation_.Changed(line);
   }
@@ -132,7 +132,7 @@ void Ledger::Compare(const SchedulerStats& stats) {
                        "; there are ", mine.queued_jobs, ", ", mine.queued_clients, ", ", mine.queued_work, ", ",
                        mine.queued_bytes, ", ", mine.running_jobs));
   }
-  // Checks what SchedulerOptions promise about a job beyond a bound of the queue: it is "rejected, unless the queue is
+  // Checks the promise of SchedulerOptions that a job beyond a bound of the queue is "rejected, unless the queue is
   // empty (so that one large job can always run)".
   if (total_.jobs > 1 && (total_.jobs > options_.max_queue_jobs || total_.work > options_.max_queue_work ||
                           total_.bytes > options_.max_queue_bytes)) {
@@ -140,9 +140,9 @@ void Ledger::Compare(const SchedulerStats& stats) {
   }
 }
 
-// Checks that displacing this job for the newcomer was right. The job must belong to another client, which holds at
-// least the average of the clients' jobs, work or bytes. It must be that client's newest job of its lowest priority,
-// and that priority must not be above the newcomer's.
+// Checks that the queue was right to drop this job in favour of a new one. The dropped job must belong to another
+// client, which holds at least the average of the clients' jobs, work or bytes. It must be that client's newest job of
+// its lowest priority, and that priority must not be above the new job's.
 void Ledger::CheckDisplaced(const JobRecord& record) {
   const JobRecord& newest = records_[static_cast<size_t>(*waiting_[record.line].at(record.client).rbegin())];
   bool lower_waits = false;
@@ -258,8 +258,9 @@ void Ledger::Answered(uint64_t number, const absl::Status& status, absl::Time no
                          " after it left the queue"));
     }
   } else if (record.state == State::kRunning) {
-    // The answer must be a result, with two exceptions: scoring gave an error, or the job was cancelled or expired
-    // when scoring ended. A cancellation may also come between that end and the answer.
+    // The answer to a running job must be a result, with two exceptions: scoring gave an error, or the job was
+    // cancelled or expired before scoring ended. A job that is cancelled between that end and the answer may get
+    // either.
     const bool dead = absl::IsCancelled(status) ? now >= record.dead_at : record.dead_before_end;
     right = record.expected.ok() ? (status.ok() ? !record.dead_before_end : dead) : status == record.expected;
   }
@@ -294,7 +295,7 @@ JobRecord* Ledger::AnyWaiting(uint64_t random) {
     if (clients.empty()) continue;
     const auto client = std::next(clients.begin(), static_cast<int64_t>(random / 4 % clients.size()));
     const auto& jobs = client->second;
-    // Chooses among the 16 jobs at one end of the list, because walking through a long list would take most of the
+    // Chooses among the 16 jobs at either end of the list. Walking through a long list would take most of the
     // simulation's time.
     const auto offset = static_cast<int64_t>(random / 64 % std::min<size_t>(jobs.size(), 16));
     const uint64_t number = random % 2 == 0 ? *std::next(jobs.begin(), offset) : *std::next(jobs.rbegin(), offset);

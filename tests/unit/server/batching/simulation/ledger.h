@@ -44,8 +44,8 @@ struct JobRecord {
   bool dead_before_end = false;  // it was cancelled or had expired by scored_end
 };
 
-// ledger.cc checks each promise with one statement, which states the bound and where it comes from. The ledger keeps
-// the first broken promise. The caller must then end the run.
+// Keeps a record of every job and checks the dispatcher's promises. Remembers the first broken promise. The caller must
+// then end the run.
 class Ledger {
  public:
   Ledger(const SchedulerOptions& options, int num_lanes, bool one_collection);
@@ -60,14 +60,15 @@ class Ledger {
   JobRecord& record(uint64_t number) { return records_[static_cast<size_t>(number)]; }
   void Own(const engine::Job* job, uint64_t number) { by_job_[job] = number; }
 
-  // Call this before `record` is offered to the dispatcher. If the dispatcher displaces jobs from now on, it does so
-  // in favour of this job.
+  // Call this before `record` is offered to the dispatcher. Jobs that the dispatcher drops from then on make room for
+  // this job.
   void Offered(JobRecord* record) { newcomer_ = record; }
   // Notes that the dispatcher has accepted, or refused, the offered job.
   void Accepted(JobRecord& record, absl::Time now);
   void Refused(JobRecord& record, const absl::Status& status, absl::Time now, bool stopping, bool lost);
-  // Notes the jobs that have left the dispatcher's queue unscored and wait for the reaper. Call it first after each
-  // call of the dispatcher. If the reaper has already taken the jobs, call ReaperTook instead.
+  // Records the jobs that have left the dispatcher's queue unscored and wait for the reaper (the thread that answers
+  // them). Call this first after each call of the dispatcher. If the reaper has already taken the jobs, call ReaperTook
+  // instead.
   void SeeDropped(const std::vector<DroppedJob>& dropped, absl::Time now);
   void ReaperTook(const std::vector<DroppedJob>& dropped, absl::Time now);
   // Compares the dispatcher's statistics with the ledger. Call it after each event.

@@ -137,7 +137,7 @@ void World::StepAnswerer(Thread& answerer) {
   answerer.state = State::kIdle;
 }
 
-// Does one step of a caller that has taken a batch, as Scheduler::Impl::SubmitOrScore does after SubmitOrTakeBatch.
+// Simulates one step of a caller that has taken a batch: Scheduler::Impl::SubmitOrScore after SubmitOrTakeBatch.
 void World::StepCaller() {
   Note(3);
   if (caller_.state == State::kScoring) {
@@ -255,11 +255,11 @@ std::unique_ptr<engine::Job> World::MakeJob() {
   return job;
 }
 
-// Submits a job, as Scheduler::Impl::Submit or, for `by_caller`, SubmitOrScore does.
+// Submits a job like Scheduler::Impl::Submit or, if `by_caller`, like Scheduler::Impl::SubmitOrScore.
 void World::Offer(bool by_caller) {
   std::unique_ptr<engine::Job> job = MakeJob();
   JobRecord& record = ledger_.of(job.get());
-  // A thread reads the clock before it gets the lock, so the time that it passes may be a little old.
+  // A thread reads the clock before it gets the scheduler's lock, so the time that it passes may be a little old.
   const absl::Time thread_now = Chance(0.5) ? now_ : now_ - absl::Microseconds(static_cast<int64_t>(random_() % 50));
   record.enqueued = thread_now;
   ledger_.Offered(&record);
@@ -300,7 +300,7 @@ void World::BeginScoring(Thread& thread, absl::Time thread_now) {
   thread.at = now_ + absl::Microseconds(20) + absl::Seconds(seconds);
 }
 
-// Ends the scoring of a thread's batch, as Lane::Execute and Scheduler::Impl::Score do.
+// Ends the scoring of a thread's batch like Lane::Execute and Scheduler::Impl::Score.
 void World::EndScoring(Thread& thread) {
   Batch& batch = thread.batch;
   batch.end = now_;
@@ -326,8 +326,8 @@ void World::EndScoring(Thread& thread) {
   AfterCall();
 }
 
-// Compares the ledger with the dispatcher after each call. Then delivers the dispatcher's notifications, at once or a
-// little later, because real threads send them after they have released the lock.
+// Compares the ledger with the dispatcher after each call. Then delivers the dispatcher's notifications, either at once
+// or up to 20 microseconds later: real threads send them after they have released the lock.
 void World::AfterCall() {
   ledger_.Compare(dispatcher_.stats());
   const Wakeups wakeups = dispatcher_.TakeWakeups();
@@ -336,7 +336,7 @@ void World::AfterCall() {
   in_flight_.emplace_back(now_ + absl::Microseconds(1 + static_cast<int64_t>(random_() % 20)), wakeups);
 }
 
-// Notifies threads as condition variables do: a thread that is not waiting misses the notification.
+// Notifies threads like condition variables do: a thread that is not waiting misses the notification.
 void World::Wake(const Wakeups& wakeups) {
   Note(8);
   std::vector<Thread*> waiting;

@@ -46,7 +46,7 @@ struct WorldOptions {
   std::string ToString() const;
 };
 
-// Counts the events in worlds, so that a test can check that every kind of event has occurred.
+// Counts the events in simulated worlds, so that a test can check that every kind of event has occurred.
 struct Tally {
   int64_t steps = 0;
   int64_t jobs = 0;
@@ -68,7 +68,7 @@ class World {
   // `collections` must not be empty, and all collections in it must be resident.
   World(uint64_t seed, int64_t num_steps, const Collections& collections);
 
-  // Runs the world until everything has ended. Returns "", or a text with the first broken promise and its step.
+  // Runs the world until all its threads have ended. Returns "", or a text with the first broken promise and its step.
   std::string Run(Tally* tally);
 
  private:

@@ -10,8 +10,8 @@
 
 namespace maxsim::batching {
 
-// Checks that no lane is idle while jobs wait. If a lane is free and no other thread is about to look at the queue, a
-// sleeping lane thread must have been woken, or its wake-up must be on the way.
+// Checks that no lane (thread that scores a batch) is idle while jobs wait. If a lane is free and no other thread is
+// about to look at the queue, a sleeping lane must have been woken, or its wake-up must be on the way.
 void World::CheckProgress() {
   if (!ledger_.has_waiting()) return;
   int busy = caller_.state == State::kScoring ? 1 : 0;

@@ -1,4 +1,5 @@
-// Tests that a read does not wait for replicas that are silent, even if no hedge is left.
+// Tests that a read does not wait for replicas that are silent, even if its group may send no more hedges (second
+// attempts).
 #include "base/monotonic_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -10,7 +11,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// How long a test waits for something that must not happen. A call is checked several times meanwhile.
+// How long a test waits to see that something does not happen. It is several times the interval at which a call is
+// checked.
 constexpr absl::Duration kLongEnough = absl::Milliseconds(400);
 
 class GroupCallSilentTest : public GroupCallTest {

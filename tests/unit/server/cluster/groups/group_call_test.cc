@@ -1,4 +1,4 @@
-// Tests calls to a group of fake replicas, for which each test decides when and how attempts end.
+// Tests calls to a group of fake replicas. Each test decides when and how each attempt ends.
 #include "server/cluster/groups/group_call.h"
 
 #include <optional>
@@ -269,7 +269,7 @@ TEST_F(GroupCallTest, WithoutMeasuredTimesNobodyIsAskedTwice) {
 }
 
 TEST_F(GroupCallTest, AnAnswerInTimeAsksNobodyElse) {
-  // A second attempt would come only after the expected 2 s, and the answer is here before that, even on a busy
+  // A second attempt would begin only after the expected 2 s. The first one is answered before that, even on a busy
   // machine.
   Expect(absl::Seconds(2));
   Begin(/*may_hedge=*/true);

@@ -27,7 +27,7 @@ class TracedGroupCallTest : public GroupCallTest {
     return {};
   }
 
-  // Expects this span for an attempt, with the trace context that the replica got and with its error ("" for none).
+  // Expects that `span` describes an attempt: the replica got its trace context, and it has this error ("" for none).
   void ExpectAttempt(const tracing::SpanData& span, int attempt, bool is_hedge, const std::string& error) {
     EXPECT_EQ(span.name, "group_call");
     EXPECT_EQ(span.kind, tracing::SpanKind::kClient);

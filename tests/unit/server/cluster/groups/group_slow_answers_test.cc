@@ -1,4 +1,4 @@
-// Tests that a deadline which passes while a group's answer is arriving fails that call, and nothing else.
+// Tests that a deadline which passes while a replica's answer is arriving fails only that call.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,8 +20,8 @@ namespace {
 
 using test::SlowProxy;
 
-// The payload makes an answer of many HTTP/2 frames. The proxy passes on this many of its bytes, so that the answer
-// stops within a frame's header, within its data, or between two frames.
+// The payload is so large that an answer takes many HTTP/2 frames. The proxy passes on one of these numbers of bytes,
+// so that the answer stops within a frame's header, within a frame's data, or between two frames.
 constexpr size_t kPayloadBytes = 200'000;
 constexpr int64_t kFirstBytes[] = {0, 1, 9, 100, 20'000, 100'000};
 

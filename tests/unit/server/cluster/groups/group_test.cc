@@ -61,7 +61,7 @@ TEST(ReplicaTest, APollThatIsUnansweredTooLongMakesAReplicaSilentUntilAnAnswerCo
   replica->BeginPoll(begin);
   EXPECT_FALSE(replica->is_silent(begin + Replica::kPollPatience - absl::Milliseconds(1)));
   EXPECT_TRUE(replica->is_silent(begin + Replica::kPollPatience));
-  // A poll that times out and the next one that begins do not end the silence. An error is an answer.
+  // Neither a poll that times out nor the next poll ends the silence. An error answer does.
   replica->CountPollFailure(/*is_silent=*/true);
   replica->BeginPoll(begin + absl::Seconds(1));
   EXPECT_TRUE(replica->is_silent(begin + absl::Seconds(1)));

@@ -1,4 +1,4 @@
-// Tests writes whose replica is lost: the write may be under way to it, or wait in it.
+// Tests writes whose replica is lost before it answers: it may still carry out the write until the write expires.
 #include <string>
 
 #include "base/monotonic_clock.h"

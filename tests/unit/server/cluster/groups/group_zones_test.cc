@@ -1,4 +1,4 @@
-// Tests which replica a router with a zone asks, first and second, and when it leaves its zone.
+// Tests which replica a router with a zone asks first and second, and when it asks one in another zone.
 #include <memory>
 #include <random>
 #include <set>
@@ -114,8 +114,8 @@ TEST_F(ZoneChoiceTest, CallsLeaveTheZoneIfEachOfItsReplicasHasManyMoreInFlight) 
       << "a replica elsewhere would have 2 calls, and 9 are less than 8 times that";
 }
 
-// Replica 0 in the own zone answers `slowness` times as late as replica 2 elsewhere. Returns the share of calls that go
-// to the own zone. Each step begins a call and ends the one that is due.
+// Simulates calls to replica 0, which is in the router's zone, and to replica 2, which is not. Replica 0 answers
+// `slowness` times as late. Returns the share of calls that go to replica 0.
 double ShareOfSlowZone(const Replicas& replicas, int slowness) {
   constexpr int kSteps = 20'000;
   constexpr int kAnswerSteps = 100;  // so that a hundred calls are in flight

@@ -1,5 +1,5 @@
-// Tests that a layout changes no answer: servers that hold more documents than their groups own, and are asked only for
-// the owned slots, give the answers of servers that hold exactly these slots.
+// Tests that a layout (which group of servers owns which slots) does not change answers. Servers that hold more than
+// their group's slots, and are asked only for these slots, must answer like servers that hold only these slots.
 #include <algorithm>
 #include <memory>
 #include <random>
@@ -73,7 +73,7 @@ class MergeRestrictedTest : public testing::Test {
     return held;
   }
 
-  // Answers a part's request. The servers hold exactly the part's documents, or all documents.
+  // Answers a part's request. With a layout, the servers hold all documents, otherwise only the part's documents.
   v1::RerankResponse AnswerOf(const CollectionView& collection, const v1::RerankRequest& request, size_t part) const {
     std::vector<FakeDocument> documents = collection.has_layout() ? documents_ : HeldBy(collection.parts[part].slots);
     if (request.has_visible()) {
@@ -82,7 +82,8 @@ class MergeRestrictedTest : public testing::Test {
     return Answer(request, documents, 100 + part);
   }
 
-  // Splits the request, lets each part answer, and merges the answers. Part `lost` does not answer; -1 for none.
+  // Splits the request, lets each part answer, and merges the answers. The part with the number `lost` does not answer.
+  // -1 means that all parts answer.
   absl::StatusOr<v1::RerankResponse> Merge(const CollectionView& collection, int lost = -1) {
     v1::RerankRequest copy = request_;
     absl::StatusOr<SplitRequest> split = SplitRerank(copy, &collection, limits_, 0);

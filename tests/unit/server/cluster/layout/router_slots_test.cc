@@ -1,4 +1,4 @@
-// Tests a router whose servers hold other slots than their groups own, while slots move and servers drop them.
+// Tests a router whose servers hold other slots than their groups own, while slots move between groups.
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -25,9 +25,9 @@ using testing::SizeIs;
 
 constexpr int kNumMovedDocuments = 20;
 
-// Two groups of two servers, which play a collection of 20 documents. At first every server holds all of them, and each
-// group owns half of the slots. The router asks the servers what they hold only at its start, and after one has refused
-// a request for its slots.
+// Two groups of two fake servers with a collection of 20 documents. At first every server holds all documents, and each
+// group owns half of the slots. The router asks the servers which slots they hold only at its start, and after a server
+// has refused a request for slots that it does not hold.
 class RouterSlotsTest : public RouterTest {
  protected:
   RouterSlotsTest() : RouterTest(2, 2, /*is_live=*/true) {
@@ -52,7 +52,8 @@ class RouterSlotsTest : public RouterTest {
                                                    "visible", "asks for slots that are not here"));
   }
 
-  // Calls `answer` with the ids of the slots that the request names, or refuses the request as a server does.
+  // Calls `answer` with the ids in the slots that the request names. If the replica does not hold these slots, refuses
+  // the request as a server does.
   template <typename Request, typename Answer>
   grpc::Status AnswerFor(FakeReplica& replica, const Request& request, Answer answer) {
     const std::optional<collection::SlotRange> asked = AskedSlots(request.visible());
@@ -138,8 +139,8 @@ class RouterSlotsTest : public RouterTest {
     front_->SetState(service::ServingState::kServing);
   }
 
-  // Moves most slots to g0: all servers know it, and those of g1 have dropped what they do not own. The router does not
-  // know it yet.
+  // Moves most slots to g0. All servers report the new owners, and those of g1 hold only the slots that g1 still owns.
+  // The router has not yet asked the servers again.
   void MoveSlots() {
     const v1::SlotLayout moved = LayoutOf(2, {{"g0", {0, 3000}}, {"g1", {3000, 4096}}});
     for (int index : {0, 1}) {

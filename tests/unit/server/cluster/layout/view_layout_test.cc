@@ -1,4 +1,4 @@
-// Tests views of a collection that has a layout: who owns which slots, and which replicas may answer for them.
+// Tests views of a collection with a layout: which group owns which slots, and which replicas may answer for them.
 #include <string>
 #include <vector>
 
@@ -17,7 +17,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// The collection moves from two groups to three: g0 and g1 have halves, then each has a third.
+// The collection moves from two groups to three: first g0 and g1 own half of the slots each, then each of g0, g1 and g2
+// owns a third.
 class ViewLayoutTest : public testing::Test {
  protected:
   ViewLayoutTest() : groups_(MakeGroups(3)) {
@@ -35,7 +36,8 @@ class ViewLayoutTest : public testing::Test {
     Say(replica(group, index), {LiveInfoOf(held, layout)});
   }
 
-  // Makes every server report this layout. Each holds the slots that its group owns in either layout.
+  // Makes every server report this layout. Each server holds the slots that its group owns in either of the two
+  // layouts.
   void SayAll(const v1::SlotLayout& layout) {
     for (size_t index : {0, 1}) {
       SayOf(0, index, {0, 2048}, layout);
@@ -100,7 +102,7 @@ TEST_F(ViewLayoutTest, AGroupThatOwnsNothingHasNoPartAndIsNotMissing) {
   EXPECT_EQ(collection.info.state(), v1::COLLECTION_STATE_READY);
   EXPECT_THAT(collection.missing_groups, IsEmpty());
   EXPECT_THAT(collection.left_out, IsEmpty());
-  // A server that fails to load the collection does not matter either, as long as its group owns nothing.
+  // A server that fails to load the collection does not matter if its group owns no slots.
   v1::CollectionInfo failed;
   failed.set_name("c");
   failed.set_state(v1::COLLECTION_STATE_FAILED);
@@ -212,7 +214,7 @@ TEST_F(ViewLayoutTest, AGroupThatOwnsNothingMayHoldAnotherCollectionOfTheName) {
 }
 
 TEST_F(ViewLayoutTest, DocumentsAreCountedByOwner) {
-  // No server has counted by owner, so each part gets the number of documents that its replicas hold.
+  // No server has counted the documents per owner. So each part gets the number of documents that its replicas hold.
   SayAll(thirds_);
   EXPECT_EQ(Look().info.num_documents(), 30);
   // A server of g1 has counted the documents of all slots that it holds.
@@ -221,8 +223,8 @@ TEST_F(ViewLayoutTest, DocumentsAreCountedByOwner) {
   counted.mutable_owners(2)->set_num_documents(3);
   SayOf(1, 0, {1365, 4096}, counted);
   EXPECT_EQ(Look().parts[1].num_documents, 6);
-  // The servers of g2 hold exactly the slots of their group. So the view takes their number (10) and not the number
-  // that the server of g1 counted (3).
+  // The servers of g2 hold exactly the slots of their group. So the view takes the number of documents that they hold
+  // (10), and not the number that the server of g1 counted for g2 (3).
   EXPECT_EQ(Look().parts[2].num_documents, 10);
   EXPECT_EQ(Look().info.num_documents(), 26);
   EXPECT_EQ(Look().info.live().layout().owners(1).num_documents(), 6);

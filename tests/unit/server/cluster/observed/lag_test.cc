@@ -42,7 +42,7 @@ TEST(SequenceHistoryTest, SequencesThatAreReportedAgainOrGoBackAddNothing) {
 TEST(SequenceHistoryTest, ALagIsNeverLongerThanItIsAndShorterByLittle) {
   const absl::Duration length = absl::Seconds(1024);
   SequenceHistory history(length);
-  // A write every 10 ms for an hour. The history keeps one point for about each second.
+  // There is a write every 10 ms for an hour. The history keeps about one point per second.
   for (int i = 1; i <= 360'000; ++i) history.Note(static_cast<uint64_t>(i), At(i / 100.0));
   for (const int behind_s : {1, 2, 10, 100, 1000}) {
     const auto sequence = static_cast<uint64_t>(360'000 - 100 * behind_s);
