@@ -52,8 +52,7 @@ TEST_F(BuiltCollectionTest, IsRefusedWhereItWasBuiltWithoutKnowingOfTheLog) {
   Build();
   Open();
   MustWrite(List(Upsert("a", 1)));
-  // The real builder refuses to build without a log sequence. The test publishes such a manifest itself, as a builder
-  // that ignores the log would.
+  // The real builder refuses to build without a log sequence. So the test itself publishes a manifest without one.
   collection::Manifest manifest = *collection::ReadManifest(path_);
   ++manifest.generation;
   manifest.log_sequence = std::nullopt;
@@ -80,7 +79,7 @@ TEST_F(BuiltCollectionTest, IsRefusedWhereItHasAnotherFormatThanTheLog) {
   EXPECT_THAT(
       std::string(status.message()),
       HasSubstr("has string ids, i8, dimension 16, rotation seed 5, but its log has string ids, f16, dimension 8"));
-  // Publishes a generation with another storage type, as a builder that ignores the log would.
+  // Publishes a generation (version) with another storage type, which the real builder would refuse.
   for (int64_t generation = 1; generation <= 2; ++generation) {
     other = test::BuildCorpus(folder_ / "other", test::SmallDocuments(1, 20, ScalarType::kF32, kDim));
   }

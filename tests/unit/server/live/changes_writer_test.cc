@@ -1,4 +1,4 @@
-// Tests a write during which a device is lost: it already has the documents, but not yet their codes.
+// Tests that a write survives the loss of a device that already has the write's documents, but not yet their codes.
 #include "server/live/local/changes_writer.h"
 
 #include <gtest/gtest.h>
@@ -59,8 +59,8 @@ class ChangesWriterTest : public testing::Test {
   uint64_t sequence_ = 0;
 };
 
-// A write gives documents to two devices, and one of them is lost before it gets the codes. The write must be on the
-// other device only, with its codes.
+// A write sends documents to two devices, and one of them is lost before it gets their codes. Afterwards the other
+// device alone must have the documents, with their codes.
 TEST_F(ChangesWriterTest, ADeviceThatIsLostBetweenDocumentsAndCodesIsLeftOut) {
   for (const uint32_t lost : {1u, 0u}) {
     SCOPED_TRACE(lost);
@@ -84,7 +84,7 @@ TEST_F(ChangesWriterTest, ADeviceThatIsLostBetweenDocumentsAndCodesIsLeftOut) {
     EXPECT_FALSE(devices.alive(lost));
     EXPECT_TRUE(devices.alive(1 - lost));
 
-    // The documents of the failed write are in a new segment on the other device, with their codes, and nowhere else.
+    // The documents of that write are in a new segment on the other device, with their codes. No other part has them.
     const auto after = writer.Snapshot();
     EXPECT_EQ(after->num_documents(), generation_->num_ordinals() + 5);
     ASSERT_EQ(after->num_parts(), before->num_parts() + 1);

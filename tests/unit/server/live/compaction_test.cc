@@ -1,4 +1,4 @@
-// Tests compactions while writes go on: no write may be lost or appear twice from one generation to the next.
+// Tests compactions while writes go on: no write may be lost or appear twice in the next generation (version).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -88,8 +88,8 @@ TEST_F(CompactionTest, DropsTheLogOnceTheGenerationIsServed) {
   WriteSome(30);
   MustCompact();
   WriteSome(1, 30);
-  // After the log has dropped its old writes, it cannot compute the tombstones of an older generation, so TombstonesOf
-  // reports DATA_LOSS.
+  // The log drops old writes after a compaction. Without them it cannot compute the tombstones (deleted documents) of
+  // an older generation, so TombstonesOf returns DATA_LOSS.
   EXPECT_TRUE(Eventually([&] {
     collection::Manifest old = Find()->manifest();
     old.log_sequence = 5;
@@ -112,9 +112,8 @@ TEST_F(CompactionTest, LeavesTheLogWhileSomebodyBuilds) {
     return absl::IsDataLoss(live().TombstonesOf(old).status());
   };
   {
-    // Holds the folder's lock, as a running build does. That build may have started from an early state and may still
-    // publish a generation with only the first five writes. So the log must keep all later writes until the build
-    // ends.
+    // Holds the folder's lock, as a running build does. A build may have started from an early state and may still
+    // publish a generation with only the first five writes. So the log must keep all later writes until the build ends.
     const absl::StatusOr<FolderLock> build = FolderLock::Acquire(path_);
     ASSERT_TRUE(build.ok()) << build.status();
     collection::Manifest manifest = *collection::ReadManifest(path_);
@@ -155,7 +154,7 @@ TEST_F(CompactionTest, LosesAndDoublesNothingThatIsWrittenMeanwhile) {
       }
     });
   }
-  // Reads the same snapshot twice. Both reads must agree, even if a new generation is published in between.
+  // Reads the same snapshot twice. Both reads must agree, even if a new generation is published between them.
   threads.emplace_back([&] {
     while (!done) {
       const auto seen = Find();
@@ -239,8 +238,8 @@ TEST_F(CompactionTest, IsNotBegunByFullSegmentsWhereItIsOff) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("live.compact is off"));
   EXPECT_EQ(live().state().status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Now(), expected_);
-  // A call is written completely or not at all. Here the upserts do not fit, so the delete is not written either. A
-  // call with only deletes always fits.
+  // A call is written completely or not at all. In this one the upserts do not fit, so the delete is not written
+  // either. A call with only deletes always fits.
   EXPECT_FALSE(Write(List(Delete("d0"), Upsert("x", 1), Upsert("y", 2))).ok());
   EXPECT_EQ(Now(), expected_);
   Remove("d0");
@@ -272,8 +271,8 @@ TEST_F(CompactionTest, ThatWasNeverPublishedLeavesNoTombstonesBehindAStart) {
   Close();
   ++next.generation;
   {
-    // Leaves the log as a crash just before the renaming of the manifest would: with tombstones of a generation that
-    // was never published. The next start must remove them.
+    // Leaves the log as a crash just before the manifest's publication would: with tombstones (deleted documents) of a
+    // generation that was never published. The next start must remove them.
     const auto log = collection::CollectionLog::Open(path_, collection::LogFormat::Of(next),
                                                      collection::CollectionLog::Mode::kMustExist);
     ASSERT_TRUE(log.ok()) << log.status();
@@ -333,8 +332,8 @@ TEST_F(CompactionTest, TakesOneSegmentHoweverOftenItFailsWhileSomebodyWrites) {
     EXPECT_LE(live().state().segment_bytes, 14'000u) << "the third is as large as what the first two hold";
   }
   EXPECT_EQ(Now(), expected_);
-  // This compaction succeeds. Afterwards the new generation holds the writes from before the compaction, and the
-  // segments hold the writes that were made during it.
+  // This compaction succeeds. The new generation must hold the writes from before it, and the segments in memory those
+  // that were made during it.
   compact_while_writing(false);
   EXPECT_EQ(Now(), expected_);
   EXPECT_EQ(live().state().compacted_sequence, live().state().sequence - 1);

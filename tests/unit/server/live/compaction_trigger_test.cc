@@ -48,7 +48,7 @@ TEST(CompactionTriggerTest, IsDueAtAnAgeOfTheOldestWrite) {
   trigger.Observe({.sequence = 2}, kStart + absl::Minutes(9));
   EXPECT_EQ(trigger.Due(kStart + absl::Minutes(9)), "");
   EXPECT_EQ(trigger.Due(kStart + absl::Minutes(10)), "age");
-  // Write 1 has been compacted. The oldest write that is left is write 2 of minute 9, so a compaction is due in minute
+  // Write 1 has been compacted. The oldest remaining write is write 2, of minute 9, so a compaction is due at minute
   // 19.
   trigger.Observe({.sequence = 2, .compacted_sequence = 1}, kStart + absl::Minutes(11));
   EXPECT_EQ(trigger.Due(kStart + absl::Minutes(18)), "");

@@ -1,4 +1,5 @@
-// Replaces a bucket of NATS by keys in memory. A test can make it unavailable, and change keys as another client.
+// Replaces a NATS key-value bucket by keys in memory. A test can make it unavailable, and change keys like another
+// client.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,18 @@
 
 namespace maxsim::live {
 
-// The keys that all stores of a test share. Thread-safe. Watches are told on the thread that makes the change, before
-// that returns. Must outlive its stores.
+// The keys that all stores of a test share. Thread-safe. A change notifies watches on its own thread before it returns.
+// Must outlive its stores.
 class FakeKeyServer {
  public:
   std::unique_ptr<KeyValueStore> Connect();
 
-  // Sets what all calls return, and what watches are told; OK at the beginning. When it becomes OK again, watches get
-  // all keys.
+  // Sets the status, OK at first, that all calls return and watches get. With OK, watches also get all keys.
   void SetStatus(const absl::Status& status);
-  // Tells all watches of the status and, if it is OK, of all keys, as a store does from time to time.
+  // Sends all watches the status and, if it is OK, all keys, as a real store does from time to time.
   void TellAll();
 
-  // Change keys as another client, also while the status is not OK. Write returns the new revision.
+  // Write and Remove change a key like another client, also while the status is not OK. Write returns the new revision.
   uint64_t Write(const std::string& key, std::string_view value);
   void Remove(const std::string& key);
   std::optional<KeyValueStore::Entry> Read(const std::string& key) const;

@@ -37,7 +37,7 @@ class FakeStreamServer {
   void Set(const Faults& faults);
   // Drops the messages up to and including `through`.
   void Drop(uint64_t through);
-  // From now on reports the creation time of another request, which came 0.3 s later.
+  // Makes the stream report a creation time 0.3 s later from now on, as the request of another server would have.
   void ReportAnotherCreation();
   // Deletes the stream, and creates it again without messages, ten seconds later.
   void MakeAnew();

@@ -1,5 +1,5 @@
-// Tests the codes of a live collection: a write computes them, a compaction keeps them, and a start computes those of
-// the log's writes again.
+// Tests the codes (compressed vectors) of a live collection: a write computes them, a compaction keeps them, and a
+// start computes those of the log's writes again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class LiveCodesTest : public LiveTest, public testing::WithParamInterface<collec
     MustWrite(List(Delete(id)));
     expected_.erase(id);
   }
-  // Checks the documents with their codes (Contents compares both), and the number of planes that a scan reads.
+  // Checks that the collection has the expected documents, with their codes, and that scans read this many planes.
   void Expect(int planes) {
     const auto collection = Find();
     EXPECT_EQ(Contents(*collection), expected_);
@@ -98,7 +98,7 @@ TEST_P(LiveCodesTest, WritesWhileACompactionRunsAreInSegmentsThatBothGenerations
   const absl::Status status = store_->Reload("c", &changed).status();
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_FALSE(changed);
-  // Publishes a generation with the same shards. It must share the segments and the codes of the generation before.
+  // Publishes a generation (version) with the same shards. It must share the segments and codes of the one before.
   collection::Manifest next = before->manifest();
   ++next.generation;
   ASSERT_TRUE(collection::PublishManifest(next, path_).ok());
@@ -127,7 +127,7 @@ TEST_P(LiveCodesTest, AGenerationWithOtherCodesGetsSegmentsWithItsOwn) {
   EXPECT_NE(Find()->part(0).segment, before->part(0).segment);
   WriteSome(5, 20);
   Expect(GetParam().planes);
-  // A generation without codes still shares the segments. It has no code planes, so searches do not scan.
+  // A generation (version) without codes still shares the segments. As it has no codes, searches do not scan.
   next = Find()->manifest();
   ++next.generation;
   next.codes.reset();

@@ -46,7 +46,7 @@ std::vector<uint32_t> AliveIn(const store::Collection& collection, size_t part_i
   return alive;
 }
 
-// Encodes the document again and compares the result with the codes that the part has for it.
+// Encodes the document again and expects the same codes as those that the part has for it.
 void ExpectCodesOf(const store::Collection& collection, const store::Part& part, uint32_t in_part, int64_t value) {
   const auto* const loaded = dynamic_cast<const cpu::CpuCodes*>(part.CodesOn(0));
   if (loaded == nullptr) return;
@@ -137,7 +137,7 @@ std::string Outcomes(const store::WriteResults& results) {
 }
 
 LiveTest::LiveTest(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {
-  // Compactions run only when a test asks for one. Tests of background compactions set other limits.
+  // Compactions run only when a test asks for one. Tests of background compactions override these options.
   options_.segment_bytes = 4096;
   options_.compact_after = absl::InfiniteDuration();
   options_.compact_bytes_per_second = 0;
@@ -199,7 +199,7 @@ store::WriteResults LiveTest::MustWrite(std::vector<store::Write> writes) {
 }
 
 void LiveTest::MustCompact() {
-  // A background compaction may have come first. Then this one has nothing to do, and `changed` is false.
+  // If a background compaction came first, this one has nothing to do and `changed` is false.
   const uint64_t sequence = live_->state().sequence;
   bool changed = false;
   const absl::Status status = live_->Compact(nullptr, &changed);

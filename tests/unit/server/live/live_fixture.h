@@ -28,7 +28,7 @@ namespace maxsim::live {
 
 using Outcome = store::WriteResult::Outcome;
 
-// The value of each document, by id. A document's rows, length and payload follow from its value.
+// The value of each document, by id. A test document's rows, length and payload are computed from its value.
 using Documents = std::map<std::string, int64_t>;
 
 inline constexpr int32_t kDim = 8;  // in FP16, 16 bytes per token
@@ -43,13 +43,13 @@ std::vector<store::Write> List(Writes... writes) {
 }
 int32_t NumTokens(int64_t value);
 
-// Makes a live collection without documents. Its log forgets the version of a deleted id once `remembered_bytes` more
-// bytes have been counted for later deletes (collection/log/version_memory.h).
+// Makes a live collection without documents. Its log forgets the version of a deleted id once later deletes have
+// counted `remembered_bytes` more bytes (collection/log/version_memory.h).
 void CreateWithMemory(const std::string& path, uint64_t remembered_bytes,
                       const std::optional<collection::CodesFormat>& codes = std::nullopt,
                       const std::vector<collection::Field>& fields = {});
 
-// Reads all live documents, as a scan of the collection sees them. Checks that each document is complete and occurs
+// Returns all live documents, as a scan of the collection sees them. Checks that each document is complete and occurs
 // once, that Find and the totals agree with the documents, and that the stored codes are those of the documents.
 Documents Contents(const store::Collection& collection);
 
@@ -61,11 +61,11 @@ class LiveTest : public testing::Test {
   explicit LiveTest(std::unique_ptr<Backend> backend = *CreateCpuBackend({.num_threads = 1, .isa = ""}));
   ~LiveTest() override;
 
-  // Makes the collection without documents. Its log forgets the version of a deleted id once `remembered_bytes` more
-  // bytes have been counted for later deletes (collection/log/version_memory.h).
+  // Makes the collection without documents. Its log forgets the version of a deleted id once later deletes have counted
+  // `remembered_bytes` more bytes (collection/log/version_memory.h).
   void Create(uint64_t remembered_bytes = collection::kRememberedBytes);
-  // Loads the collection, and creates its log if it has none. Reopen() unloads the collection first, as if the process
-  // had ended.
+  // TryOpen and Open load the collection and create its log if it has none. Reopen unloads the collection first, like a
+  // restart of the server.
   absl::Status TryOpen(const std::string& path, bool live = true);
   void Open();
   void Close() { store_.reset(); }

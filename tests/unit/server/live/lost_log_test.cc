@@ -50,7 +50,7 @@ TEST_F(LostLogTest, IsMissedByALoadWithoutLive) {
   EXPECT_FALSE(collection::HasLog(path_));
 }
 
-// Only the lost log had the documents, because the collection was never compacted. So it must not be loaded.
+// The collection was never compacted, so only the lost log had its documents. It must not be loaded as empty.
 TEST_F(LostLogTest, OfACollectionThatWasNeverCompactedIsRefused) {
   WriteSome(20);
   LoseLog();
@@ -62,8 +62,8 @@ TEST_F(LostLogTest, OfACollectionThatWasNeverCompactedIsRefused) {
   }
 }
 
-// While the folder is moved away, the log would accept writes that the next start at the folder's path does not find.
-// So such writes must be refused.
+// After the folder has been moved away, the open log could still accept writes, but the next start at the folder's path
+// would not find them. So such writes must be refused.
 TEST_F(LostLogTest, RefusesWritesOnceTheFolderIsMovedAndTakesThemOnceItIsBack) {
   WriteSome(5);
   const std::string elsewhere = folder_ / "elsewhere";

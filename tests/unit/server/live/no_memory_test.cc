@@ -31,8 +31,8 @@ class NoMemoryTest : public LiveTest {
       if (++*calls == number) throw std::bad_alloc();
     };
   }
-  // Returns a call that needs several segments. The first segment has 256 tokens, each later one as many as all before
-  // it.
+  // Returns writes that need several segments. The first segment has 256 tokens, each later one as many as all before
+  // it together.
   std::vector<store::Write> ManyWrites() {
     std::vector<store::Write> writes = List(Upsert("a", 7), Delete("b"));
     for (int64_t n = 0; n < 400; ++n) writes.push_back(Upsert(absl::StrCat("many", n % 350), n));
@@ -96,7 +96,7 @@ TEST_F(NoMemoryTest, ForAnAppendIsRecoveredFromWhateverSegmentsHadBefore) {
 }
 
 TEST_F(NoMemoryTest, ForAnAppendIsNoLossForTheNextGeneration) {
-  // A compaction runs before the first retry of the failed append. It loads the next generation from the log and from
+  // A compaction runs before the failed append is tried again. It loads the next generation from the log, and from
   // segments that have only some of the call's documents. No write may be lost.
   MustWrite(List(Upsert("c", 3)));
   backend().OnAppend(ThrowInCall(2));

@@ -1,4 +1,4 @@
-// Makes random writes, compactions and restarts, and compares the collection with a plain map.
+// Makes random writes, compactions and restarts of a collection, and compares it with a map in memory.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -61,8 +61,8 @@ class RandomWritesTest : public LiveTest, public testing::WithParamInterface<uin
   void WriteOnce() {
     std::vector<store::Write> writes;
     std::string expected;
-    // One call in 20 has up to 150 writes. While it is applied, the log can forget versions that the same call has
-    // read or written.
+    // One call in 20 has up to 150 writes. While a call that large is applied, the log can forget versions that the
+    // call itself has read or written.
     for (int64_t count = 1 + Pick(Pick(20) == 0 ? 150 : 6); count > 0; --count) {
       const std::string id = absl::StrCat("d", Pick(40));
       const uint64_t version = Pick(3) == 0 ? static_cast<uint64_t>(1 + Pick(50)) : 0;

@@ -14,7 +14,7 @@ namespace {
 
 using testing::Test;
 
-// Three devices with 1 MiB of free memory each. A segment takes 64 KiB: 4096 tokens of 16 bytes.
+// Three devices with 1 MiB of free memory each. A segment takes 64 KiB: 4,096 tokens of 16 bytes.
 class SegmentAllocatorTest : public Test {
  protected:
   static constexpr uint64_t kSegmentBytes = 64 << 10;
@@ -84,7 +84,7 @@ TEST_F(SegmentAllocatorTest, PassesOverDevicesThatAreLost) {
   devices_.MarkLost(1, absl::UnavailableError("it fell off the bus"));
   EXPECT_EQ(DevicesOf(Allocate({Present({0}, 100)})), std::vector<uint32_t>{2});
   EXPECT_EQ(DevicesOf(Allocate({}, /*replicated=*/true)), (std::vector<uint32_t>{0, 2}));
-  // Device 2 is lost too, but this shows only when memory is allocated on it. The allocator must then take device 0.
+  // Device 2 is lost too, but only an allocation on it shows that. The allocator must then take device 0.
   backends_[2].FailAppendables(absl::UnavailableError("it fell off the bus"));
   backends_[2].SetHealth(absl::UnavailableError("it fell off the bus"));
   EXPECT_EQ(DevicesOf(Allocate({Present({0}, 100)})), std::vector<uint32_t>{0});

@@ -148,8 +148,7 @@ TEST_F(ManyCollectionsTest, BeyondTheLimitAreRefusedAndOneThatIsUnloadedMakesRoo
   EXPECT_TRUE(loaded.ok()) << loaded.status();
 }
 
-// Forks a process that is not allowed to start threads. There, SharedThreads must return an error that names the
-// thread.
+// Forks a process that may not start threads. In it, SharedThreads must return an error that names the thread.
 TEST_F(ManyCollectionsTest, AreRefusedWhereTheSystemHasNoThreadLeft) {
   if (test::kSanitized)
     GTEST_SKIP() << "not with a sanitizer: ThreadSanitizer does not know threads that begin after a fork";

@@ -55,7 +55,7 @@ TEST_F(SnapshotFolderTest, IsMadeOnceByManyAtTheSameTime) {
   const auto log = collection::CollectionLog::Open(folder_ / "other", collection::LogFormat::Of(Find()->manifest()),
                                                    collection::CollectionLog::Mode::kCreate);
   ASSERT_TRUE(log.ok()) << log.status();
-  // Calls MakeSnapshotFolder in four threads at once, because a live collection would make the snapshots one by one.
+  // Calls MakeSnapshotFolder itself in four threads. A live collection would make its snapshots one by one.
   std::atomic<int> num_made{0};
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {

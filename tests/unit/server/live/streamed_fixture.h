@@ -71,7 +71,7 @@ class Replica {
 
   store::LiveDocuments& live() { return *live_; }
   store::CollectionStore& store() { return *store_; }
-  // Uses the collection that the store serves now, instead of the one that Open loaded.
+  // From now on, live() is the collection that the store serves now, and no longer the one that Open loaded.
   void UseServed() { live_ = *store_->FindLive("c"); }
   store::LiveState state() { return live_->state(); }
   bool Reaches(uint64_t sequence) {
@@ -107,7 +107,7 @@ class StreamedTest : public testing::Test {
   static bool LiveIsConnected(Replica& replica) {
     return test::Eventually([&] { return replica.state().stream->connected; });
   }
-  // Waits until the replica refuses writes with a status of this code. Returns the replica's status.
+  // Waits until the replica refuses writes with a status of this code. Returns its status then.
   static absl::Status WaitForRefusal(Replica& replica, absl::StatusCode code) {
     test::Eventually([&] { return replica.state().status.code() == code; });
     return replica.state().status;

@@ -33,7 +33,7 @@ class WriteQueueTest : public testing::Test {
     return WriteQueue("c", {.max_bytes = max_bytes, .max_queue_time = max_queue_time});
   }
 
-  // Takes the next group from the queue. Returns the client number of each call in it.
+  // Takes the next group (the calls that are written together). Returns the client number of each call in it.
   std::vector<uint64_t> Take(WriteQueue& queue, uint64_t max_bytes = kGroup) {
     group_ = queue.TakeGroup(max_bytes, now_, &expired_);
     std::vector<uint64_t> clients;
@@ -47,7 +47,7 @@ class WriteQueueTest : public testing::Test {
     End(queue, took);
   }
 
-  // Ends the group that was taken last, and tells the queue that its writing took `took`.
+  // Ends the group that was taken last. Tells the queue that writing it took `took`.
   void End(WriteQueue& queue, absl::Duration took) {
     uint64_t work = 0;
     for (const WriteCall& call : group_) {
@@ -58,7 +58,7 @@ class WriteQueueTest : public testing::Test {
     group_.clear();
   }
 
-  // Writes `count` groups of one small call each. Each group takes 1 ms, as on an idle disk.
+  // Writes `count` groups (calls that are written together) of one small call each. Each group takes 1 ms.
   void WriteSmallGroups(WriteQueue& queue, int count) {
     for (int idx = 0; idx < count; ++idx) {
       queue.Push(CallOf(kKi, 2, now_));
@@ -256,9 +256,9 @@ TEST_F(WriteQueueTest, WhatHasWaitedTooLongIsRefusedAlsoWhereNothingIsTaken) {
   EXPECT_TRUE(queue.empty());
 }
 
-// After a time of small writes, four threads of one client send large calls for five minutes, each thread its next
-// call as soon as the last is answered. Writing a large call takes two seconds. Another client sends small writes. All
-// accepted calls must be written in time, and a small one must wait for one large call at most.
+// After a time of small writes, four threads of one client send large calls for five minutes. Each thread sends its
+// next call as soon as the last is answered. Writing a large call takes two seconds. Another client sends small writes.
+// All accepted calls must be written in time, and a small write may wait for one large call at most.
 TEST_F(WriteQueueTest, AFloodOfLargeCallsDelaysAnotherClientByOneOfThem) {
   constexpr absl::Duration kBound = absl::Seconds(5);
   WriteQueue queue = QueueOf(1 << 30, kBound);

@@ -92,8 +92,8 @@ TEST(AuthenticatorTest, WithTokensForAdministrationAloneEveryoneMaySearch) {
   EXPECT_EQ(authenticator.Check("Bearer whatever", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
 }
 
-// Some of three token files exist: for searching, writing and administration. Checks what each token, and a call
-// without a token, may do then.
+// There are token files for searching, writing and administration. Checks what each token, and a call without a token,
+// may do if only some of these files are configured.
 class TokenScopesTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -28,7 +28,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// A server from start to end, whose clients may create collections in the folder `root`.
+// A server from its start to its end. Its clients may create collections in the folder `root`.
 struct ServerRun {
   explicit ServerRun(const std::string& root) : store(&devices, {}), admin(&store, &devices, &metrics, {root}) {
     store.SetOpenLive([](const store::LiveRequest&) -> absl::StatusOr<std::shared_ptr<store::LiveDocuments>> {

@@ -1,4 +1,4 @@
-// Tests which documents one Documents.Delete with a filter finds, and which it leaves to the next call.
+// Tests which documents a Documents.Delete with a filter finds, and which it leaves to the next call of the client.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -30,8 +30,8 @@ TEST_F(DeletePagesTest, APageHasOnlyDocumentsThatCanBeDeleted) {
   auto found = Find(live_of_ints(), 3);
   EXPECT_EQ(IntIds(found), after(0, 3));
   EXPECT_TRUE(found->has_more);
-  // A delete with a version does not match the first three documents, because theirs is the same or newer. A page has
-  // three documents, so Find must go on to the next three.
+  // A delete with a version finds only documents with an older version, so not the first three. A page has three
+  // documents, so Find must go on to the next three.
   for (const uint64_t version : {4, 5}) {
     request_.set_version(version);
     found = Find(live_of_ints(), 3);
@@ -75,7 +75,7 @@ TEST_F(DeletePagesTest, AllPagesTogetherHaveEveryOlderDocumentOnce) {
 TEST_F(DeletePagesTest, EachCallReadsVersionsTwiceAsFarAsThoseBefore) {
   request_.set_collection("many");
   request_.set_version(5);
-  // A deleted document becomes one with a newer version, which later calls read again.
+  // The test gives each found document a newer version, like a delete. Later calls read these versions again.
   std::vector<size_t> sizes;
   bool has_more = true;
   while (has_more && sizes.size() < 20) {
@@ -88,9 +88,10 @@ TEST_F(DeletePagesTest, EachCallReadsVersionsTwiceAsFarAsThoseBefore) {
     sizes.push_back(ids.size());
     has_more = found.ok() && found->has_more;
   }
-  // 2,996 documents match. The second call finds its first document at the 101st version, and ends at the 202nd.
+  // 2,996 documents match. The second call skips the 100 documents of the first, finds its first document at the 101st
+  // version, and ends at the 202nd.
   EXPECT_THAT(sizes, ElementsAre(100, 102, 204, 408, 816, 1366));
-  // Now all documents are newer. A page with has_more is never empty, so that clients get on.
+  // All documents have newer versions now. An empty page must not have has_more, or clients would ask forever.
   const auto none = Find(live_of_many(), kManyDocuments, nullptr, 100);
   EXPECT_THAT(IntIds(none), IsEmpty());
   EXPECT_FALSE(none->has_more);
@@ -113,7 +114,8 @@ TEST_F(DeletePagesTest, TheLimitOfVersionsHoldsOnlyIfVersionsAreRead) {
 
 TEST_F(DeletePagesTest, TheDeadlineIsCheckedWhileDocumentsAndVersionsAreRead) {
   request_.set_collection("many");
-  // The cache of filters may keep what a repeated filter matches, and then needs fewer checks. So fill it first.
+  // A repeated filter may be answered from the cache, with fewer checks of the deadline. So the test fills the cache
+  // first.
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(Find(live_of_many(), 1).ok());
   int num_checks = 0;
   const StopCheck count = [&] {

@@ -60,7 +60,7 @@ class DocumentCountsTest : public testing::Test {
     return answer.value_or(absl::InternalError("no answer"));
   }
 
-  // Expects that Facets returns INVALID_ARGUMENT, with an error about this field of the request.
+  // Expects that Facets returns INVALID_ARGUMENT with this message, about this field of the request.
   void ExpectRefused(const std::string& field, const std::string& message) {
     const absl::Status status = Facets().status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

@@ -1,4 +1,4 @@
-// The fixture of the tests of Documents.Delete with a filter: a service with live collections, which are fakes.
+// A service with fake live collections, for tests of Documents.Delete with a filter.
 #pragma once
 
 #include <memory>
@@ -66,7 +66,7 @@ class DocumentDeleteTest : public testing::Test {
     return answer.value_or(absl::InternalError("no answer"));
   }
 
-  // Expects an INVALID_ARGUMENT about a field of the request, and that nothing is written.
+  // Expects that Delete returns INVALID_ARGUMENT about this field of the request, and that nothing is written.
   void ExpectRefused(const std::string& field) {
     const absl::Status status = Delete().status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

@@ -1,5 +1,5 @@
-// Tests what Documents.Delete with a filter finds, refuses and answers, and how many such calls run at a time. The live
-// collection is a fake. scroll_live_test.cc deletes from a real one.
+// Tests what a Documents.Delete with a filter finds, refuses and answers, and how many of these calls may run at a
+// time. The live collection is a fake. scroll_live_test.cc deletes from a real one.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -190,7 +190,7 @@ TEST_F(DocumentDeleteTest, FewDeletesRunAtATimeAndOtherCallsGoOn) {
   EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
   EXPECT_EQ(client::RetryAfter(full), absl::Seconds(1)) << "three retries of a client wait three seconds";
   EXPECT_TRUE(client::IsNothingWritten(full));
-  // A delete by ids and a Scroll must go on, because the limit on deletes with a filter does not apply to them.
+  // The limit on deletes with a filter must not apply to a delete by ids and to a Scroll.
   v1::DeleteRequest by_id;
   by_id.set_collection("ints");
   by_id.mutable_int_ids()->add_ids(1);

@@ -52,7 +52,7 @@ class DocumentScrollTest : public testing::Test {
   }
   absl::StatusOr<v1::ScrollResponse> Scroll() { return ScrollOf(service_); }
 
-  // Expects that Scroll returns INVALID_ARGUMENT, with an error about this field of the request.
+  // Expects that Scroll returns INVALID_ARGUMENT with this message, about this field of the request.
   void ExpectRefused(const std::string& field, const std::string& message) {
     const absl::Status status = Scroll().status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;

@@ -1,4 +1,4 @@
-// Tests all ways in which a document to be written can be wrong, and what is stored for a right one.
+// Tests all errors in a document to be written, and what is stored for a valid one.
 #include "server/service/documents/document_write.h"
 
 #include <cmath>
@@ -66,8 +66,7 @@ class DocumentWriteTest : public testing::Test {
     return ToWrite(document, rules, Path, loss_);
   }
 
-  // Applies `change` to a valid document. Returns the error's text. Fails the test unless the error is
-  // INVALID_ARGUMENT.
+  // Applies `change` to a valid document and expects INVALID_ARGUMENT. Returns the error's message.
   static std::string Refused(const std::function<void(v1::Document*)>& change, const RequestLimits& limits = {}) {
     v1::Document document = Valid();
     change(&document);
@@ -116,8 +115,8 @@ TEST_F(DocumentWriteTest, IntegerIdsAreThoseOfACollectionThatHasThem) {
             "documents[3].string_id: the ids of collection corpus are of type int64");
 }
 
-// A write must store the same bits that a request scores if it carries the same document inline. Tests every type that
-// a client may send with every type of storage.
+// A write must store the same bits that a request scores if it carries the document inline. Tests every type of vector
+// values that a client may send with every storage type.
 TEST_F(DocumentWriteTest, RowsAreThoseOfInlineDocuments) {
   for (const auto& collection : {world_->f16, world_->f32, world_->bf16, world_->i8}) {
     for (const ScalarType sent : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16}) {

@@ -28,7 +28,7 @@ using testing::HasSubstr;
 
 constexpr int32_t kDocumentDim = 16;
 
-// Encodes each byte of a text as one row of ones, on the calling thread. Refuses the text "refuse".
+// Encodes each byte of a text as one row of ones, on the calling thread. Fails for the text "refuse".
 class TestEncoder final : public encoder::Encoder {
  public:
   encoder::EncoderIdentity identity() const override { return {.model = "test", .dim = kDocumentDim}; }

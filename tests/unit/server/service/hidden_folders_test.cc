@@ -23,11 +23,12 @@ TEST(HiddenFoldersTest, PathsAreCutToTheirLastComponent) {
   EXPECT_EQ(WithoutFolders("\"/srv/secret\" (/mnt/other/a, /b/c/) key=/d/e; /f"), "\"secret\" (a, c) key=e; f");
 }
 
-// Names that an operator may choose for a folder, with characters that make the end of a path hard to find.
+// Folder names that an operator may choose, with characters that make it hard to find the end of a path in a message.
 constexpr const char* kOddFolders[] = {"my docs",   "a b c", " lead", "it's",  "a\"b",   "one, two", "a; b", "a: b",
                                        "(old) new", "x = y", "a=b",   "[1] 2", "trail:", "end)",     "v1"};
 
-// Error messages with a path, as base/file.h, the parsers of formats, and RocksDB write them. ~ stands for the path.
+// Error messages with a path, as base/file.h, the parsers of file formats, and RocksDB write them. ~ stands for the
+// path.
 constexpr const char* kMessages[] = {
     "cannot open ~: No such file or directory",
     "cannot write ~: No space left on device",

@@ -1,4 +1,4 @@
-// Tests that LiveRoom::Take, if one of its allocations fails, does not count the live collection as open.
+// Tests that a LiveRoom::Take that runs out of memory does not count the live collection as open.
 #include <memory>
 
 #include <gtest/gtest.h>

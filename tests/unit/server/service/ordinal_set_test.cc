@@ -17,8 +17,8 @@ TEST(OrdinalSetTest, KnowsWhatIsNewInEachListWhateverCameBefore) {
   // Long and short lists alternate, so that tables grow, are used in part, and are freed again.
   for (const size_t length : {1u, 100u, 3u, 5000u, 7u, 200'000u, 8u, 9u, 1000u, 900u, 800u, 300'000u, 16u, 17u}) {
     std::unordered_set<uint64_t> expected;
-    // Takes ordinals from a small range, so that many repeat. The range is at the bottom or at the top of all
-    // ordinals. At the bottom the collection has few or many other documents, so that the set uses a bitmap or a
+    // Takes ordinals from a small range, so that many repeat. The range is at the bottom or at the top of all ordinals.
+    // At the bottom, the collection has few or many documents beyond the range, so that the set uses a bitmap or a
     // table.
     const uint64_t base = random() % 2 == 0 ? 0 : (uint64_t{1} << 40) - 2 * length;
     set.Begin(length, base + 2 * length * (base == 0 && random() % 2 == 0 ? 1 + random() % 2000 : 1));
@@ -31,8 +31,8 @@ TEST(OrdinalSetTest, KnowsWhatIsNewInEachListWhateverCameBefore) {
 
 TEST(OrdinalSetTest, ManyListsDoNotMeetOneAnother) {
   OrdinalSet set;
-  // An entry of the set's table has 24 bits for the number of its list. There are more lists here, so numbers repeat.
-  // An entry of an earlier list must not count as one of this list.
+  // An entry of the set's table has 24 bits for the number of its list. The test uses more lists, so numbers repeat. An
+  // entry of an earlier list must not count for a later list with the same number.
   for (int list = 0; list < (1 << 24) + 100; ++list) {
     set.Begin(1, 100'000);
     ASSERT_TRUE(set.Insert(5));

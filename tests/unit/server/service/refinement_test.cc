@@ -1,5 +1,5 @@
-// Tests the refinement options of requests: which are valid, which scans they lead to, and what an answer says about
-// the refinement.
+// Tests the refinement options of requests with codes: which are valid, which scans they lead to, and what an answer
+// reports.
 #include "server/service/request/refinement.h"
 
 #include <limits>
@@ -105,8 +105,8 @@ TEST(RefinementTest, AnswersSayWhatIsKnown) {
   EXPECT_EQ(ToWire(result, 1).margin(), 0);
 }
 
-// The best score and the bound of the other documents differ by one step of FP32, so dividing both by the number of
-// query tokens may make them equal. The answer must still be proven, with a positive margin.
+// The best score and the bound of the other documents differ by one step of FP32. Dividing both by the number of query
+// tokens may make them equal. The answer must still be proven, with a positive margin.
 TEST(RefinementTest, ADivisionDoesNotTakeAwayAMargin) {
   engine::JobQueryResult result;
   result.hits = {{std::nextafter(1e-38F, 1.0F), 0, 0}};

@@ -1,4 +1,4 @@
-// Tests that RerankFront answers a call even if its scorer runs out of memory on the encoder's thread.
+// Tests that RerankFront answers a call even if scoring runs out of memory on the encoder's thread.
 #include "server/service/rerank_front.h"
 
 #include <memory>

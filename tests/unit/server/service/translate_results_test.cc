@@ -1,5 +1,4 @@
-// Tests the messages made from results: ids, positions, payloads and missing ids. Also tests the limit on an answer's
-// size.
+// Tests how messages are made from results: ids, positions, payloads, missing ids, and the limit on an answer's size.
 #include "server/service/request/translate.h"
 
 #include <cstring>
@@ -70,8 +69,8 @@ TEST_F(TranslateTest, AnAnswerThatPassesTheBoundIsRefused) {
   engine::JobResult result;
   result.queries.resize(1);
   result.queries[0].hits = {{.score = 2, .position = 0, .ordinal = 3}, {.score = 1, .position = 1, .ordinal = 7}};
-  // For each of two results: 14 bytes of score and position, an id of 5 bytes, a payload of 7, and 6 more bytes per
-  // string.
+  // Each of the two results has 14 bytes of score and position, an id of 5 bytes, a payload of 7 bytes, and 6 more
+  // bytes for each of these strings.
   const uint64_t bytes = 2 * (14 + (5 + 6) + (7 + 6));
   const auto check = [&](uint64_t limit) {
     return CheckAnswerSize(Accept(request).answer, result, {.max_answer_bytes = limit});
@@ -93,8 +92,8 @@ TEST_F(TranslateTest, AnAnswerThatPassesTheBoundIsRefused) {
   EXPECT_LE(BuildResponse(accepted.answer, result).results(0).ByteSizeLong(), bytes);
 }
 
-// The result of every query lists the unknown ids, even if all queries have the same candidates. So the size of the
-// answer must count the ids once per query.
+// Every query's result lists the unknown ids, even if all queries have the same candidates. So the size of the answer
+// must count these ids once per query.
 TEST_F(TranslateTest, UnknownIdsAreCountedForEveryQuery) {
   for (const collection::IdType type : {collection::IdType::kString, collection::IdType::kInt64}) {
     Build(type);

@@ -193,7 +193,7 @@ TEST_F(TranslateTest, DefaultsAreFilledIn) {
   EXPECT_EQ(Accept(request).job->priority, engine::Priority::kLow);
 }
 
-// Lists are resolved with the snapshot of the request. So scans of the same request must use this snapshot, too.
+// Lists of ids are resolved in the request's snapshot. So scans of the same request must use this snapshot, too.
 TEST_F(TranslateTest, AJobOfScansAndListsIsPinned) {
   Build(collection::IdType::kString);
   v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 4), {"doc-1"}, 3);

@@ -1,4 +1,4 @@
-// Tests all ways in which a request can be wrong. The error must name the field, the value and the limit.
+// Tests all errors in a request. The error must name the field, the value and the limit.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -48,8 +48,7 @@ class ValidationTest : public testing::Test {
     return Translate(request, world_->strings, limits);
   }
 
-  // Applies `change` to a valid request. Returns the error's text. Fails the test unless the error is
-  // INVALID_ARGUMENT.
+  // Applies `change` to a valid request and expects INVALID_ARGUMENT. Returns the error's message.
   static std::string Refused(const std::function<void(v1::RerankRequest*)>& change, const RequestLimits& limits = {}) {
     v1::RerankRequest request = Valid();
     change(&request);
@@ -221,7 +220,7 @@ TEST_F(ValidationTest, InlineDocumentsAreCheckedLikeQueries) {
   };
   EXPECT_THAT(Refused(with_documents([](auto* d) { d->clear_documents(); })),
               HasSubstr("candidates.inline_documents.documents: has 0 documents"));
-  // In the F16 collection, 2 tokens of 16 columns take 64 bytes, whatever type is sent.
+  // In the F16 collection, 2 tokens of 16 columns take 64 bytes, whatever type the client sends.
   EXPECT_THAT(
       Refused(with_documents([](auto*) {}), {.max_staged_bytes = 63}),
       AllOf(HasSubstr("candidates.inline_documents.documents["), HasSubstr("].num_tokens: is "),

@@ -54,8 +54,8 @@ class ChangedFilesTest : public testing::Test {
   collection::Manifest manifest_;
 };
 
-// Another corpus of the same shape is copied over the files of the served one. A collection on a GPU must still have
-// its own ids, payloads and lengths.
+// Copies another corpus of the same shape over the files of the served one. A collection on a GPU must keep its own
+// ids, payloads and lengths.
 TEST_F(ChangedFilesTest, ACollectionOnAGpuDoesNotNeedItsFilesAnyMore) {
   test::FakeBackend gpu("cuda");
   CollectionStore store(&gpu, {});
@@ -101,8 +101,8 @@ TEST_F(ChangedFilesTest, ACollectionOnDiskFailsItsRequestsUntilItIsReloadedAndKe
     EXPECT_EQ(served->Check(), status);
     ExpectIdsPayloadsAndLengths(*served, documents_);
 
-    // A reload must refuse the damaged file. It must load the repaired file, although the generation number is the one
-    // that is already served.
+    // A reload must refuse the damaged file. It must load the repaired file, although its generation number is already
+    // served.
     EXPECT_EQ(store.Reload("a", nullptr).status().code(), absl::StatusCode::kDataLoss);
     WriteInPlace(Path(1), good);
     bool changed = false;
@@ -125,7 +125,7 @@ TEST_F(ChangedFilesTest, ACollectionInMemoryIsUntouched) {
   ExpectIdsPayloadsAndLengths(**loaded, documents_);
 }
 
-// The file changes while the backend copies it, so the copied bytes are not the checked ones. The load must fail.
+// The file changes while the backend copies it, after its checksum was checked. The load must fail.
 TEST_F(ChangedFilesTest, AChangeDuringTheUploadFailsTheLoad) {
   test::FakeBackend gpu("cuda");
   gpu.OnLoad([this] { WriteInPlace(Path(0), test::ReadFile(Path(1))); });

@@ -41,7 +41,7 @@ class ChangesTest : public testing::Test {
     live_ = std::make_unique<test::LiveCorpus>(backend_.get(), base_, documents_, options_, 40);
   }
 
-  // Compares everything that a snapshot says about its documents with the expected documents.
+  // Expects that a snapshot has exactly the expected documents, with all their properties.
   static void ExpectHolds(const Collection& collection, const test::ExpectedDocuments& expected) {
     const std::vector<std::string> ids = expected.ids();
     ASSERT_EQ(collection.num_documents(), ids.size());
@@ -75,7 +75,7 @@ class ChangesTest : public testing::Test {
     EXPECT_EQ(masked_tokens, num_tokens);
   }
 
-  // Returns the ordinals that scans of the codes of all parts may select. Adds their tokens to `num_tokens`.
+  // Returns the ordinals of the documents that scans of codes may select. Adds their tokens to `num_tokens`.
   static std::vector<uint64_t> Unmasked(const Collection& collection, uint64_t* num_tokens) {
     std::vector<uint64_t> unmasked;
     for (size_t idx = 0; idx < collection.num_parts(); ++idx) {

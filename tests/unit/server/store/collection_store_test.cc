@@ -67,7 +67,7 @@ TEST_F(CollectionStoreTest, ALoadedCollectionGivesIdsPayloadsAndPlaces) {
   EXPECT_EQ(*store.Find("a"), *loaded);
 }
 
-// Tests collections in which all documents have one length, those of each shard have one length, or neither.
+// Tests collections in which all documents have one length, all documents of each shard have one length, or neither.
 TEST_F(CollectionStoreTest, TokensOfAListAreThoseOfItsDocuments) {
   const std::vector<int64_t> all_alike(300, 5);
   std::vector<int64_t> last_longer = all_alike, halves = all_alike;
@@ -100,8 +100,8 @@ TEST_F(CollectionStoreTest, TokensOfAListAreThoseOfItsDocuments) {
   }
 }
 
-// The plan must count the scales of i8: on the host as part of the file, and on disk as part of the bytes that are
-// copied.
+// The memory plan must count the scales of i8: in host memory as part of the file, and on disk as part of the bytes
+// that are copied.
 TEST_F(CollectionStoreTest, I8IsLoadedAndItsScalesArePlannedFor) {
   const test::TemporaryFolder folder;
   const test::RandomDocuments values = test::SmallDocuments(7, 300, ScalarType::kF32, 16);
@@ -244,7 +244,7 @@ TEST_F(CollectionStoreTest, AValueThatIsNotFiniteIsRefusedWithItsPlace) {
   std::memcpy(bytes.data() + at + 6, &infinity, sizeof(infinity));
   test::ReplaceShard(folder_.path(), 0, bytes);
 
-  // The checksum is right for the changed bytes. So the value must be refused with and without checksum checks.
+  // The checksum matches the changed bytes. So the value must be refused with and without checking checksums.
   for (const bool verify_checksums : {true, false}) {
     for (const Residency residency : {Residency::kHost, Residency::kDisk}) {
       CollectionStore store(&backend_, {.verify_checksums = verify_checksums});
@@ -270,7 +270,8 @@ TEST_F(CollectionStoreTest, WhatDoesNotFitFailsBeforeAnyShardIsRead) {
   EXPECT_EQ(backend_.num_loads(), 0);
   test::WriteFile(folder_ / manifest_.shards[0].file, shard);
 
-  // On disk, a shard takes memory for everything except its tokens. auto must choose that tier for what does not fit.
+  // On disk, a shard takes memory for everything except its tokens. `auto` must choose disk for shards that do not fit
+  // into memory.
   const uint64_t token_bytes = static_cast<uint64_t>(documents_.view().num_tokens()) * 16 * 2;
   const auto loaded = store.Load("a", folder_.path(), Residency::kAuto);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -316,8 +317,8 @@ TEST_F(CollectionStoreTest, TheCpuBackendHasNoGpuMemory) {
   EXPECT_EQ((*store.Load("b", folder_.path(), Residency::kAuto))->tiers(), "host");
 }
 
-// On the CPU backend, the budget is host memory. Shards are copied there in order, as long as the memory also suffices
-// for what the remaining shards need besides their tokens.
+// On the CPU backend, the budget is host memory. Shards are copied to it in order. A shard is copied only if enough
+// memory is left for what the remaining shards need on disk.
 TEST_F(CollectionStoreTest, OnTheCpuBackendShardsGoToTheHostOneByOne) {
   const auto need = [&](size_t shard, Residency tier) {
     return ShardNeed(devices_, manifest_, manifest_.shards[shard], tier).device_bytes;

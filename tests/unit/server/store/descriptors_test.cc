@@ -1,4 +1,4 @@
-// Tests how many file descriptors and mappings collections take, and loads that come near the limits.
+// Tests how many file descriptors and mappings collections take, and loads that come close to the limits.
 #include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -77,8 +77,8 @@ TEST_F(DescriptorsTest, AReloadForWhichThereAreTooFewIsRefusedAndTheOldGeneratio
   const auto num_shards = static_cast<int64_t>(Publish(1).shards.size());
   test::FakeBackend backend;
   CollectionStore store(&backend, {});
-  // The limit suffices for one generation and half of another, plus the eighth that is kept free and the descriptors
-  // of the threads that read.
+  // The limit suffices for one and a half generations (versions of the collection), for the eighth that is kept free,
+  // and for the descriptors of the reading threads.
   const DescriptorLimit limit((NumOpen() + num_shards * 3 / 2 + 4) * 8 / 7 + 1);
   ASSERT_TRUE(store.Load("a", folder_.path(), Residency::kDisk).ok());
   const int64_t open = NumOpen();

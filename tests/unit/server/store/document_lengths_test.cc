@@ -70,7 +70,7 @@ TEST(DocumentLengthsTest, ACollectionWithoutPartsHasNone) {
   EXPECT_EQ(lengths.num_bytes(), 0u);
 }
 
-// Adds up lengths over several shards, both by the collection's ordinals and by those of each part.
+// Adds up lengths of documents in several shards, by ordinals of the collection and by ordinals of each part.
 TEST(DocumentLengthsTest, ACollectionAddsUpItsOwn) {
   const test::TemporaryFolder folder;
   const test::RandomDocuments documents = test::SmallDocuments(1, 100);

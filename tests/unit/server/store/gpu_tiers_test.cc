@@ -1,4 +1,4 @@
-// Tests in which tiers the shards of a collection on a GPU are placed, and how much memory each tier takes.
+// Tests in which tiers (gpu, host, disk) a GPU's collection is placed, and how much memory each tier takes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

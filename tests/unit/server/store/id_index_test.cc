@@ -58,7 +58,8 @@ TEST(IdIndexTest, DocumentsWithATombstoneAreNotFoundAndMayComeAgain) {
     test::BuildCorpus(folder.path(), test::SmallDocuments(1, 200), options);
     auto shards = OpenShards(folder.path());
     const auto first_size = static_cast<uint64_t>(shards[0]->documents().num_documents);
-    // One shard is used twice. Two of its documents have a tombstone in the first copy, the others in the second.
+    // Uses one shard twice. Two of its documents are deleted (have a tombstone) in the first copy, the others in the
+    // second.
     shards.resize(1);
     shards.push_back(shards[0]);
     collection::Tombstones tombstones(2);

@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A live collection that serves generations without changes, and records the calls that it gets.
+// A fake live collection that serves generations without changes, and records the calls that it gets.
 class FakeLive final : public LiveDocuments {
  public:
   explicit FakeLive(std::vector<std::string>* events) : events_(*events) {}

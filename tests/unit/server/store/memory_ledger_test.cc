@@ -78,8 +78,8 @@ TEST(MemoryLedgerTest, ABudgetBeyondWhatIsFreeDoesNotHelp) {
   EXPECT_TRUE(ledger.Reserve(500, "a").ok());
 }
 
-// To the backend, memory that is reserved but not yet allocated looks free. It must not be given out a second time,
-// and after its allocation it must not be counted twice.
+// The backend reports memory that is reserved but not yet allocated as free. The ledger must not reserve it a second
+// time, and must not count it twice once it is allocated.
 TEST(MemoryLedgerTest, PendingBytesAreTakenOnce) {
   test::FakeBackend backend;
   backend.SetFreeBytes(1000);
@@ -117,7 +117,7 @@ TEST(MemoryLedgerTest, MemoryForScansIsHeldOnce) {
   EXPECT_EQ(ledger.available(), 500u);
   first = nullptr;
   EXPECT_EQ(ledger.available(), 700u);
-  // After a split, each part of a reservation keeps the memory for scans reserved as long as the part lives.
+  // After a split, each part of a reservation keeps the memory for scans reserved while the part lives.
   std::shared_ptr<Reservation> part = second->Split({.device_bytes = {40}, .scan_bytes = {150}});
   second = nullptr;
   EXPECT_EQ(ledger.available(), 810u);

@@ -16,8 +16,8 @@ constexpr Residency kGpu = Residency::kGpu;
 constexpr Residency kHost = Residency::kHost;
 constexpr Residency kDisk = Residency::kDisk;
 
-// Returns a shard that may be placed in each of `tiers`, best first. It takes `bytes` of device memory, or of host
-// memory in the tier kHost.
+// Returns a shard that may be placed in each of `tiers`, best first. It takes `bytes` of device memory in the tier
+// kGpu, of host memory in kHost, and no memory in kDisk.
 ShardToPlace Shard(uint64_t bytes, std::vector<Residency> tiers = {kGpu, kHost, kDisk}) {
   ShardToPlace shard{.token_bytes = bytes, .choices = {}};
   for (const Residency tier : tiers) {
@@ -71,8 +71,8 @@ TEST(PlacementTest, AutoTakesTheFirstTierThatHoldsAShardInManifestOrder) {
   }
 }
 
-// On the CPU backend, a shard on disk also takes memory, for everything except its tokens. A shard gets the better
-// tier only if the memory still suffices for the others on disk.
+// On the CPU backend, a shard on disk takes memory for everything except its tokens. A shard may be placed in host
+// memory only if enough memory is left for the others on disk.
 TEST(PlacementTest, ABetterTierLeavesRoomForTheOthersInTheirWorst) {
   std::vector<ShardToPlace> shards(4);
   for (ShardToPlace& shard : shards) {
@@ -98,8 +98,8 @@ TEST(PlacementTest, LargeShardsGoFirstToTheLeastLoadedDevice) {
   EXPECT_EQ(Text(PlaceShards(Shards({1, 2, 3, 4, 5, 9}, {kGpu}), capacity, false)),
             "gpu@1 gpu@1 gpu@0 gpu@1 gpu@1 gpu@0");
   EXPECT_EQ(PlaceAuto({5, 5, 5, 5}, capacity), "gpu@0 gpu@1 gpu@0 gpu@1");
-  // Among devices with equal load of this collection, takes the device with the most free capacity, because other
-  // collections use the rest of the capacity.
+  // If several devices have equal load of this collection, the device with the most free memory is chosen: other
+  // collections use the rest of the memory.
   EXPECT_EQ(PlaceAuto({5}, {.device_bytes = {10, 20, 20}, .host_bytes = 0}), "gpu@1");
 }
 

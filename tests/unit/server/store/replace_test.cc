@@ -1,4 +1,4 @@
-// Tests how the store serves a live collection from another folder instead of the earlier one.
+// Tests how the store switches a live collection to the one in another folder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

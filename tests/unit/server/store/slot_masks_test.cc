@@ -1,5 +1,5 @@
-// The documents of parts by the slots of their ids: compared with the slot of each id, for shards and for segments that
-// grow, and together with filters over fields.
+// Tests which documents of a part have ids in given slots, for shards and for segments that grow, and together with
+// filters over fields. Compares with the slot of each id.
 #include "server/store/collection/slot_masks.h"
 
 #include <cstdint>
@@ -177,8 +177,8 @@ TEST_P(SlotsOfSegmentsTest, EverySnapshotOfAGrowingSegmentHasItsDocuments) {
   for (const int count : {1, 62, 1, 1, 63, 100}) {
     ASSERT_NO_FATAL_FAILURE(Append(count));
     parts.push_back(segment_->MakePart(0));
-    // The last, the first and a middle snapshot, so that a mask may have been made for more or fewer documents. There
-    // are three ranges, one more than SlotMasks keeps, so that masks are also dropped and made again.
+    // Looks at the last, the first and a middle snapshot, so that a mask may have been made for more or fewer
+    // documents. There are three ranges, one more than SlotMasks keeps, so that masks are also dropped and made again.
     for (const Part* const part : {&parts.back(), &parts.front(), &parts[parts.size() / 2]}) {
       for (const SlotRange& range : {SlotRange{0, 2048}, SlotRange{100, 3000}, SlotRange{4000, 4096}}) {
         const auto num_documents = static_cast<uint32_t>(part->num_documents());

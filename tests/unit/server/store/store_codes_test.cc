@@ -1,4 +1,4 @@
-// Tests the loading of codes: how many planes fit, in which memory they are, and what a damaged file leads to.
+// Tests the loading of codes: how many planes (bits per value) fit, in which memory they are, and damaged files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ class StoreCodesTest : public testing::Test {
     return loaded.ok() ? *std::move(loaded) : nullptr;
   }
 
-  // Checks that every replica has the first `planes` planes of the codes of its documents.
+  // Checks that every replica of every part has the first `planes` planes of its documents' codes.
   static void ExpectCodes(const Collection& collection, int planes) {
     EXPECT_EQ(collection.code_planes(), planes);
     for (const Part& part : collection.generation().parts()) {
@@ -109,7 +109,7 @@ TEST_F(StoreCodesTest, AsManyPlanesAreLoadedAsFit) {
   EXPECT_THAT(*store.MemoryPlan(folder_.path(), Residency::kHost), HasSubstr("with 2 of 4 planes of codes"));
 }
 
-// On a GPU, planes take precedence over the exact vectors, which then take a slower tier.
+// On a GPU, planes of codes are placed before the exact vectors. The vectors then may get a slower tier.
 TEST_F(StoreCodesTest, PlanesArePlacedBeforeOriginals) {
   test::FakeBackend gpu("cuda");
   gpu.SetBytesPerToken(32);
@@ -129,7 +129,7 @@ TEST_F(StoreCodesTest, PlanesArePlacedBeforeOriginals) {
   EXPECT_EQ(just->resident_bytes(), 33 * tokens);
 }
 
-// Memory for the scans of all lanes is reserved together with the codes, once for all collections.
+// Memory for the scans of all lanes (scoring threads) is reserved with the codes, once for all collections.
 TEST_F(StoreCodesTest, CodesAreLoadedWhereThereIsMemoryForTheirScans) {
   test::FakeBackend gpu("cuda");
   gpu.SetScanBytesPerDocument(1000);
@@ -149,7 +149,7 @@ TEST_F(StoreCodesTest, CodesAreLoadedWhereThereIsMemoryForTheirScans) {
       store.Load("second", folder_.path(), Residency::kGpu);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ((*second)->code_planes(), 4) << "it shares the first one's memory for scans";
-  // With one byte less, fewer planes are loaded. If the budget is only enough for the memory of scans, no plane is
+  // With one byte less, only two planes are loaded. If the budget is only enough for the memory of scans, no plane is
   // loaded.
   CollectionStore smaller(&devices, {.memory_budget_bytes = 4 * tokens + scans - 1});
   EXPECT_EQ(Load(smaller, folder_.path())->code_planes(), 2);
@@ -157,7 +157,7 @@ TEST_F(StoreCodesTest, CodesAreLoadedWhereThereIsMemoryForTheirScans) {
   EXPECT_EQ(Load(none, folder_.path())->code_planes(), 0);
 }
 
-// The memory plan must state the time of a scan that scan_cost.h expects, if it expects one.
+// The memory plan must state the scan time that scan_cost.h estimates, if it gives an estimate.
 TEST(MemoryPlanTest, TellsTheExpectedTimeOfAScan) {
   collection::Manifest manifest;
   manifest.name = "corpus";
@@ -215,7 +215,7 @@ TEST_F(StoreCodesTest, ADamagedFileFailsTheLoad) {
   const absl::Status status = store.Load("corpus", folder_.path(), Residency::kAuto).status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(manifest_.shards[1].code_files[2].file));
-  // The damaged file holds only planes that this load does not need, so this load succeeds.
+  // The damaged file has only planes that this load does not need, so this load succeeds.
   CollectionStore two(cpu_.get(), {.memory_reserve_bytes = 0, .max_code_planes = 2});
   EXPECT_EQ(Load(two, folder_.path())->code_planes(), 2);
   ASSERT_EQ(::truncate(path.c_str(), 100), 0);

@@ -1,4 +1,4 @@
-// Tests the loading of fields: the fields of each part, the memory that they take, and what a damaged file leads to.
+// Tests the loading of fields: the fields of each part, the memory that they take, and damaged files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ class StoreFieldsTest : public testing::Test {
     return loaded.ok() ? *std::move(loaded) : nullptr;
   }
 
-  // Compares the documents that match a filter with those that match by their payloads.
+  // Expects that a filter finds the documents whose payloads match.
   void ExpectMatches(const Collection& collection, const Filter& filter) const {
     const auto found = collection.FindMatching(filter);
     ASSERT_TRUE(found.ok()) << found.status();
@@ -125,7 +125,7 @@ TEST_F(StoreFieldsTest, ACollectionWithoutFieldsHasNoIndexAndTakesNoFilter) {
   EXPECT_GT(with_fields->index_bytes(), plain->index_bytes());
 }
 
-// The plan counts the largest possible size of the indexes, and the cache of filters once per collection.
+// The memory plan counts the largest possible size of the field indexes and, once per collection, the cache of filters.
 TEST_F(StoreFieldsTest, IndexesAndTheCacheAreTakenOfTheBudget) {
   const DeviceSet devices(&cpu_);
   uint64_t index_bytes = 0;
@@ -174,8 +174,7 @@ TEST_F(StoreFieldsTest, OnGpusIndexesAreTakenOfTheHostsBudget) {
   EXPECT_TRUE(absl::IsResourceExhausted(load(index_bytes + kCacheBytes - 1).status()));
 }
 
-// Unloading a collection must free the memory of its generation, which includes the indexes of fields, and of its
-// cached filters.
+// Unloading a collection must free the memory of its field indexes and of its cached filters.
 TEST_F(StoreFieldsTest, AnUnloadFreesIndexesAndFilters) {
   const DeviceSet devices(&cpu_);
   constexpr size_t kCacheBytes = 100'000;
@@ -208,7 +207,7 @@ TEST_F(StoreFieldsTest, ADamagedOrMissingFileFailsTheLoad) {
   EXPECT_FALSE(store.Load("corpus", folder_.path(), Residency::kAuto).ok());
 }
 
-// Collections without fields have a cache of their own. Its memory is reserved when it gets its first entry.
+// A collection without fields has a filter cache of its own. Its memory is reserved when it gets its first entry.
 TEST_F(StoreFieldsTest, TheCacheOfCollectionsWithoutFieldsTakesMemoryWhenItIsUsed) {
   const test::TemporaryFolder folder;
   const collection::Manifest manifest = test::BuildCorpus(folder.path(), documents_, Options(/*with_fields=*/false));

@@ -120,8 +120,8 @@ class FakeNats::Impl {
     return true;
   }
 
-  // Sends HEAD SIZE\r\nDATA\r\n, or spoils it if Spoil() named this part. Returns false if the connection cannot be
-  // used further.
+  // Sends HEAD SIZE\r\nDATA\r\n. If Spoil() named this part, sends it too slowly or without an end. Returns false if
+  // the connection can no longer be used.
   bool SendMessage(int fd, Part part, const std::string& head, const std::string& data) {
     Manner manner = Manner::kStops;
     bool is_spoilt = false;
@@ -179,8 +179,8 @@ class FakeNats::Impl {
     close(fd);
   }
 
-  // Removes the next command from the received bytes and executes it. Returns false if the command is not yet
-  // complete. Sets `is_open` to whether the connection can still be used.
+  // Removes the next command from the received bytes and executes it. Returns false if the command is incomplete. Sets
+  // `is_open` to whether the connection can still be used.
   bool TakeLine(Connection& connection, bool* is_open) {
     const size_t end = connection.received.find("\r\n");
     if (end == std::string::npos) return false;

@@ -27,8 +27,8 @@ class FakeNats {
     kEndless,  // as fast as the client reads, and far more bytes than the message should have
   };
 
-  // The answer to a request to create the stream. With each of them the stream exists afterwards, because a real server
-  // gives all of these answers if several clients create the stream at the same time.
+  // The answer to a request to create the stream. The stream always exists afterwards. A real server gives all of these
+  // answers if several clients create the stream at the same time.
   enum class Creation {
     kInfo,       // the stream's info
     kOtherTime,  // the stream's info with another time of creation
@@ -45,10 +45,10 @@ class FakeNats {
   std::string url() const;
   // Applies to messages that are sent from now on.
   void Spoil(Part part, Manner manner);
-  // Sets the time by which messages are stored later, on the server's clock, than its clock shows otherwise: as if they
-  // had been under way for so long.
+  // Makes the server store later messages with times that are `delay` later, as if the messages had been under way for
+  // this time.
   void DelayMessages(absl::Duration delay);
-  // Removes the stream, which exists from the start, until a client asks to create it.
+  // Removes the stream, which exists at first, until a client asks to create it. That client gets `answer`.
   void AwaitCreation(Creation answer);
   // Reports the year 1 as the stream's time of creation from now on.
   void HideTimeOfCreation();

@@ -1,4 +1,4 @@
-// Several servers create a stream at the same time. Each must note the same identity of it.
+// Tests servers that create a stream at the same time. All must record the same identity of the stream.
 #include <gtest/gtest.h>
 
 #include <memory>

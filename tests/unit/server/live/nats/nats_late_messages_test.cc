@@ -24,7 +24,7 @@ std::vector<StreamMessage> ReceiveOne(OrderedStream& stream) {
   return messages;
 }
 
-// The fake server's clock shows a time years before this machine's. Only its own clock may decide.
+// The fake server's clock is years behind this machine's. Only the server's clock may decide whether a message is late.
 TEST(NatsLateMessagesTest, AMessageIsLateIfTheStreamTakesItAfterItsExpiry) {
   FakeNats server("c");
   NatsOptions options;
@@ -45,7 +45,8 @@ TEST(NatsLateMessagesTest, AMessageIsLateIfTheStreamTakesItAfterItsExpiry) {
     ASSERT_EQ(messages.size(), 1u);
     EXPECT_EQ(messages[0].id, "id-1");
     EXPECT_EQ(messages[0].data, "data");
-    // The third message has the delay of the second. By then the second one has told what the server's clock shows.
+    // The third message has the delay of the second, but is not late: the second one has told the client the server's
+    // time.
     EXPECT_EQ(messages[0].is_late, is_late) << delay;
   }
 }

@@ -1,4 +1,4 @@
-// Messages of NATS arrive too slowly. When a time limit passes meanwhile, only the call with that limit may fail.
+// Tests NATS messages that arrive too slowly. If a time limit passes meanwhile, only the call with this limit may fail.
 #include <dlfcn.h>
 #include <nats/nats.h>
 
@@ -90,8 +90,8 @@ void ExpectWorks(const FakeNats& server) {
   ExpectWorks(client);
 }
 
-// A connection that failed to subscribe to the acknowledgements must be replaced: a write on it would never be
-// answered.
+// If a connection fails to subscribe to acknowledgements, a write on it would never be answered. So the connection must
+// be replaced.
 TEST(NatsSubscriptionTest, AConnectionWhoseSubscriptionToAnswersFailedIsMadeAnew) {
   FakeNats server("c");
   Client client(server);
@@ -145,7 +145,7 @@ TEST(NatsThreadsTest, AStreamTakesTwoThreadsOfTheLibrary) {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
   };
   FakeNats server("c");
-  // The library starts threads for all connections together when the first client connects. They are not counted.
+  // When the first client connects, the NATS library starts threads that all connections share. They are not counted.
   Client first(server);
   ASSERT_TRUE(first.stream().Open(false).ok());
   const auto before = count();

@@ -148,7 +148,7 @@ TEST(SettingsValueTest, AWrongValueIsRefusedWithTheReason) {
   }
 }
 
-// Returns a value of at most kMaxSettingsValueBytes with lists or objects nested in each other.
+// Returns a settings value of at most kMaxSettingsValueBytes in which `member` has lists or objects nested very deeply.
 std::string Nested(const std::string& member, const std::string& begin, const std::string& end) {
   const size_t num_levels = (kMaxSettingsValueBytes - 512) / (begin.size() + end.size());
   std::string value;

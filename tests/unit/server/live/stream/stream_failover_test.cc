@@ -1,4 +1,4 @@
-// NATS fails over to another leader. For some seconds the leader may report less than the stream has.
+// Tests a failover of NATS to another leader, which for some seconds may report fewer messages than the stream has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,8 +38,8 @@ TEST(StreamDoubtTest, WithoutPatienceBelievesAtOnce) {
 
 class StreamFailoverTest : public StreamedTest {
  protected:
-  // Server a loses its connection, and then finds the stream with these faults. Returns the reason why it takes no
-  // writes.
+  // Server a loses its connection, and then finds the stream with these faults. Returns the status with which it
+  // refuses writes, whose message contains `reason`.
   absl::Status FailOver(const FakeStreamServer::Faults& faults, const std::string& reason) {
     server_.Set({.away = true});
     EXPECT_TRUE(test::Eventually([&] { return !a_.state().stream->connected; }));
@@ -87,8 +87,8 @@ TEST_F(StreamFailoverTest, AStreamThatIsNotFoundForAWhileIsNotSaidToBeGone) {
   EXPECT_EQ(a_.MustWrite(List(Upsert("x", 2))).sequence, 2u);
 }
 
-// While a server waits whether its messages come back, others may write. Their messages get the sequences of the lost
-// ones, so that the stream is long enough again.
+// While a server waits for lost messages to come back, other servers may write. Their messages get the lost sequences,
+// so that the stream is as long as before. The server must notice that.
 TEST_F(StreamFailoverTest, AStreamThatGaveLostSequencesToOtherMessagesIsRefused) {
   OpenBoth();
   a_.MustWrite(List(Upsert("x", 1), Upsert("y", 2), Upsert("z", 3)));

@@ -1,5 +1,5 @@
-// A write whose message is under way for longer than its call waits: its client may have written the document again, so
-// no server may apply it.
+// Tests a write whose message reaches the stream only after its call has failed. The client may have written the
+// document again by then, so no server may apply the late message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ class StreamLateWritesTest : public StreamedTest {
                      [answer](Answer results) { answer->set_value(std::move(results)); });
     return future.get();
   }
-  // The delete of x has failed. Writes x again, and lets the messages of the delete arrive after that.
+  // The delete of x has failed. Writes x again, and only then lets the messages of the delete arrive in the stream.
   void ExpectThatTheDeleteComesTooLate() {
     server_.Set({});
     EXPECT_EQ(b_.MustWrite(List(Upsert("x", 2))).sequence, 2u);
@@ -66,7 +66,8 @@ TEST_F(StreamLateWritesTest, AWriteThatFailedAtItsCallersDeadlineDoesNotUndoALat
   ExpectThatTheDeleteComesTooLate();
 }
 
-// The clock of NATS may have jumped ahead, or another server with a different clock may lead the stream.
+// The clock of NATS may have jumped ahead, or another server with a different clock may have become the stream's
+// leader.
 TEST_F(StreamLateWritesTest, ACallWhoseMessageIsLateMayBeTriedAgain) {
   OpenBoth();
   a_.MustWrite(List(Upsert("x", 1)));

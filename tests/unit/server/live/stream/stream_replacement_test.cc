@@ -1,4 +1,4 @@
-// Replaces a live collection that follows a stream by a copy of it, while writes and reads go on.
+// Tests replacing a live collection that follows a stream by a copy, while writes and reads go on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 class StreamReplacementTest : public StreamedTest {
  protected:
-  // Replaces the collection of server a by the folder `copy`, once that has caught up.
+  // Replaces server a's collection by the one in the folder `copy`, once the latter has all messages of the stream.
   absl::Status Replace() {
     return a_.store()
         .Replace(
@@ -66,8 +66,8 @@ TEST_F(StreamReplacementTest, AnOlderCopyCatchesUpBeforeItIsServed) {
   EXPECT_EQ(b_.Now(), a_.Now());
 }
 
-// Each client writes a document and reads it at once. Some writes may be refused during the swap; those that are
-// acknowledged must be found, before the swap, during it and afterwards.
+// Each client writes a document and reads it at once. Some writes may be refused during the swap. The acknowledged ones
+// must be found before the swap, during it and afterwards.
 TEST_F(StreamReplacementTest, NoAcknowledgedWriteIsMissedDuringTheSwap) {
   OpenBoth();
   a_.MustWrite(List(Upsert("x", 1)));

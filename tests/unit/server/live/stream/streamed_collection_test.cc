@@ -41,7 +41,7 @@ TEST_F(StreamedCollectionTest, SkipsWhatNobodyCanApply) {
   EXPECT_EQ(b_.Now(), (Documents{{"x", 1}}));
 }
 
-// Servers of the later version apply the message, so a server that skipped it would hold other documents.
+// Servers of a later version apply the message. A server that skipped it would hold other documents than they do.
 TEST_F(StreamedCollectionTest, StopsBeforeAMessageOfALaterVersion) {
   a_.Open();
   ASSERT_TRUE(LiveIsConnected(a_));
@@ -63,7 +63,7 @@ TEST_F(StreamedCollectionTest, StopsBeforeAMessageOfALaterVersion) {
   EXPECT_EQ(b_.Now(), (Documents{{"x", 1}})) << "messages before it are applied";
 }
 
-// A router would otherwise take the server for a healthy one with each attempt, and the log would fill.
+// If each attempt made the server seem connected, a router would take it for healthy, and the log file would fill.
 TEST_F(StreamedCollectionTest, DoesNotSeemConnectedWheneverItTriesAMessageOfALaterVersionAgain) {
   std::ostringstream lines;
   const std::shared_ptr<spdlog::logger> logger_before = spdlog::default_logger();
@@ -77,7 +77,8 @@ TEST_F(StreamedCollectionTest, DoesNotSeemConnectedWheneverItTriesAMessageOfALat
   std::string later = EncodeMessage(Upsert("y", 2), rules);
   later[0] = 2;
   server_.Add(later);
-  // In the second round, the log has the message before, but this process has not applied it.
+  // In the second round, the collection's log already has the message before. So this process does not apply that
+  // message.
   for (int round = 0; round < 2; ++round) {
     a_.Open();
     EXPECT_TRUE(absl::IsFailedPrecondition(WaitForRefusal(a_, absl::StatusCode::kFailedPrecondition)));
@@ -295,8 +296,8 @@ TEST_F(StreamedCollectionTest, WaitsForACompactionWhereSegmentsAreFull) {
   a_.options_.max_segment_bytes = 8192;
   a_.options_.compact = false;
   OpenBoth();
-  // Server b accepts all 200 writes. Server a receives them from the stream and gets full, because only its segments
-  // have this small limit.
+  // Server b accepts all 200 writes. Server a gets them from the stream and is full before the end, because only its
+  // segments have this small limit.
   Documents expected;
   for (int value = 0; value < 200; ++value) {
     const std::string id = absl::StrCat("id", value);
@@ -340,8 +341,7 @@ TEST_F(StreamedCollectionTest, RefusesCallsThatWaitTooLongBehindASlowStream) {
   a_.Open();
   ASSERT_TRUE(LiveIsConnected(a_));
   server_.Set({.lose_publishes = 1'000'000, .max_message_bytes = 2 << 20});
-  // At most 16 MiB may be sent without an answer. Of these 40 writes of 1 MiB, the later ones wait until the stream
-  // answers.
+  // At most 16 MiB may be sent without an answer from the stream. So of these 40 writes of 1 MiB, the later ones wait.
   std::vector<std::future<Answer>> answers;
   for (int number = 0; number < 40; ++number) {
     store::Write write = Upsert(absl::StrCat("x", number), 1);

@@ -1,5 +1,5 @@
-// A server whose clients may read snapshots and bootstrap collections. Its live collections are fakes that follow a
-// stream.
+// A server whose clients may read snapshots and bootstrap collections (copy them from other servers). Its live
+// collections are fakes that follow a stream.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ struct ServerRun {
     admin.LoadCreated();
   }
 
-  // Enables bootstraps. Every source sends the folder `from`, and the result has the files of the first snapshot.
+  // Enables bootstraps. Every source server sends the folder `from`. The result has the files of the first snapshot.
   void EnableBootstrap(const std::string& from) { admin.SetBootstrap(OptionsWith(from)); }
   BootstrapOptions OptionsWith(const std::string& from) {
     sources["a:1"].messages = MessagesOf(from, Beginning("docs"));

@@ -1,4 +1,5 @@
-// Tests that a bootstrap and the creation of a collection of the same name do not disturb each other.
+// Tests that a bootstrap (copying a collection from other servers) and a creation of the same name do not disturb each
+// other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -81,7 +82,7 @@ TEST_F(BootstrapCreationTest, ABootstrapWaitsForARunningCreationAndReplacesItsCo
   run.EnableBootstrap(folder_ / "peer");
   absl::Status bootstrapped = absl::UnknownError("");
   std::thread bootstrap;
-  // The creation holds the name. A bootstrap that does not wait for it would take the name, and the creation would
+  // The running creation holds the name. A bootstrap that did not wait would take the name, and the creation would
   // fail.
   ClaimHook registry([&] {
     bootstrap = std::thread([&] { bootstrapped = run.Bootstrap({"a:1"}).status(); });

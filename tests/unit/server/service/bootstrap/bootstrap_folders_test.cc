@@ -84,7 +84,8 @@ TEST_F(BootstrapFoldersTest, TheReplacedFolderGoesAtTheEnd) {
   EXPECT_EQ(ReadFiles(root_ / "docs.1"), (Files{{"collection.json", "{}"}, {"log/CURRENT", "x"}}));
 }
 
-// A process may die after every step. Then the folder that is in the list is there, and nothing else.
+// A process may die after every step of a bootstrap. The next start must keep the listed folder and remove what the
+// bootstrap left over.
 TEST_F(BootstrapFoldersTest, AStartRemovesWhatIsLeftOver) {
   for (const int steps : {1, 2, 3, 4}) {
     for (const bool is_listed : {false, true}) {

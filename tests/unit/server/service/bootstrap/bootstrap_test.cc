@@ -1,5 +1,5 @@
-// Tests the steps of Admin.BootstrapCollection: what is refused, what is served in the meantime and afterwards, and
-// what a restart finds.
+// Tests the steps of Admin.BootstrapCollection: which calls are refused, which collection is served meanwhile and
+// afterwards, and what a restart finds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -316,8 +316,8 @@ TEST_F(BootstrapTest, AServerThatStopsEndsIt) {
   EXPECT_THAT(NamesIn(root_), IsEmpty());
 }
 
-// Copies the root at several moments of a bootstrap. A server that starts with such a copy serves the old collection
-// or the new one, and removes the rest.
+// Copies the root folder at several moments of a bootstrap. A server that starts with such a copy must serve the old
+// collection or the new one, and remove the rest.
 TEST_F(BootstrapTest, ACrashAtAnyMomentLeavesOneOfTheCopies) {
   std::vector<std::string> crashes;
   const auto crash = [&] {

@@ -1,4 +1,4 @@
-// Tests that snapshots are fetched, or not, without an end of the process if memory runs out in any of the threads.
+// Tests that FetchSnapshots returns an error, and the process goes on, if memory runs out in any of its threads.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Tests Admin.ReadSnapshot up to the port: the messages, the hidden folder, and the limit of calls.
+// Tests Admin.ReadSnapshot below the gRPC layer: its messages, its hidden folder, and the limit of concurrent calls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -144,8 +144,8 @@ TEST_F(ReadSnapshotTest, OneCallTooManyIsToldWhenToComeBack) {
   ServerRun run({root_});
   Load(run, root_ + "/docs");
   absl::Status refused;
-  // Each call makes the next one when its first message comes, so that `count` calls run at the same time, and then one
-  // more.
+  // The first message of each call starts the next call, so that `count` calls run at the same time. The last of them
+  // starts one more, which must be refused.
   const std::function<absl::Status(int)> read = [&](int count) {
     bool is_first = true;
     const auto sink = [&](const v1::ReadSnapshotResponse&) {

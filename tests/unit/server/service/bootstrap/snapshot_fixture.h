@@ -57,8 +57,8 @@ inline Files SmallFiles() {
           {"log/empty", ""}};
 }
 
-// Returns the messages in which a server sends the files of a folder. `begin` is the first one; its total_bytes is
-// filled in.
+// Returns the messages with which a server sends the files of a folder. The first message is `begin`, with total_bytes
+// set.
 inline std::vector<v1::ReadSnapshotResponse> MessagesOf(const std::string& folder, v1::SnapshotBegin begin = {}) {
   const auto files = ListSnapshotFiles(folder);
   EXPECT_TRUE(files.ok()) << files.status();
@@ -109,7 +109,7 @@ class ScriptedSnapshot final : public IncomingSnapshot {
   size_t next_ = 0;
 };
 
-// Returns the first message's contents for a live collection that follows a stream.
+// Returns the contents of a snapshot's first message, for a live collection that follows a stream.
 inline v1::SnapshotBegin Beginning(const std::string& name, int first_slot = 0, int end_slot = 4096) {
   v1::SnapshotBegin begin;
   begin.set_sequence(7);

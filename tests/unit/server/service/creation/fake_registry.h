@@ -14,8 +14,8 @@
 
 namespace maxsim::service {
 
-// Keeps settings in memory, and compares only dimensions. Not thread-safe: in these tests, CollectionAdmin never calls
-// it from two threads at a time.
+// Keeps the shared settings of collections in memory. Check compares only dimensions. Not thread-safe: in these tests,
+// CollectionAdmin never calls it from two threads at a time.
 class FakeRegistry final : public store::SettingsRegistry {
  public:
   absl::Status Check(const store::SharedSettings& settings) const override {

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
-// Fake servers of the group, and a fake object store. Records from which of them documents were fetched.
+// The fake servers of the group, and a fake object store. Records from which of them documents are fetched.
 struct Peers {
   std::map<std::string, uint64_t> sequences;  // by address, of those that answer
   std::vector<std::string> fetched;           // the addresses or URLs from which documents were fetched, in order

@@ -1,4 +1,5 @@
-// Servers share the settings of created collections, and create those that others have shared.
+// Tests that servers share the settings of created collections, and create collections whose settings others have
+// shared.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -255,7 +256,7 @@ TEST_F(SharedCreationTest, AClientAndTheClusterDoNotCreateOneCollectionTwice) {
   SharingRun run(Root("a"), &registry_);
   absl::Status of_cluster = absl::UnknownError("");
   std::thread learner;
-  // While the client's call holds the name, the cluster's call waits. It then finds the collection.
+  // While the client's call holds the name, CreateShared waits. It then finds that the collection exists.
   registry_.on_claim = [&] {
     SharedSettings settings;
     settings.options = {.name = "docs", .dim = 8};
@@ -292,7 +293,7 @@ TEST_F(SharedCreationTest, AnUnloadWaitsForARunningCreation) {
   SharingRun run(Root("a"), &registry_);
   absl::Status of_unload = absl::UnknownError("");
   std::thread unload;
-  // The client's call of Create holds the name. A call of Unload that does not wait for it would get NOT_FOUND.
+  // The running Create holds the name. An Unload that did not wait for it would get NOT_FOUND.
   registry_.on_claim = [&] {
     unload = std::thread([&] { of_unload = run.admin.Unload("docs", /*remove_settings=*/false, {}); });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -1,4 +1,4 @@
-// A small collection of random documents with fields, for tests that compare answers bit for bit.
+// A small collection of random documents with fields, for tests that compare answers bit by bit.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Makes random calls of Count and Facets. Compares the answers with counts made by reading each document's payload.
+// Makes random calls of Count and Facets and checks the answers by reading each document's payload.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// A request with a filter to a live collection must have the same answer, bit for bit, as the request for a list of
-// the documents that match in the same snapshot. The tests use random writes, compactions, restarts and filters, with
-// and without codes.
+// Tests that a request with a filter to a live collection has the same answer, bit for bit, as a request that lists the
+// matching documents of the same snapshot. Writes, compactions, restarts and filters are random. Collections have codes
+// or none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

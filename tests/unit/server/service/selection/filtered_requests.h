@@ -1,4 +1,4 @@
-// Compares random requests with filters, bit for bit, with the same requests for lists of the matching ids.
+// Compares answers to random requests with filters, bit for bit, with those to requests that list the matching ids.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ struct FilteredCollection {
   std::vector<FilteredDocument> documents;
 };
 
-// Adds the id of document `document`. If the collection has fewer documents, adds an unknown id.
+// Adds the id of the document with index `document`. If there is no such document, adds an unknown id.
 inline void AddId(const FilteredCollection& collection, uint64_t document, v1::Candidates& candidates) {
   const bool is_known = document < collection.documents.size();
   if (collection.collection->manifest().id_type == collection::IdType::kString) {
@@ -50,8 +50,8 @@ struct FilteredPair {
   collection::Filter filter;
   v1::RerankRequest filtered;
   v1::RerankRequest listed;
-  // For each query, maps positions in the answer for listed ids to positions in the answer with the filter. It is
-  // empty if the listed request leaves the query out, because no document matches and no id is unknown.
+  // For each query, maps positions in the answer for listed ids to positions in the answer with the filter. Empty if
+  // the listed request leaves the query out, because no document matches and no id is unknown.
   std::vector<std::vector<uint64_t>> positions;
 };
 
@@ -59,8 +59,8 @@ class FilteredRequests {
  public:
   FilteredRequests(collection::RandomFilters* random, engine::Engine* engine) : random_(*random), engine_(*engine) {}
 
-  // Answers random requests in one batch: one request for each element of `collections`, which are all of one
-  // generation. Compares each answer with that of the request for the matching ids.
+  // Answers one random request per element of `collections`, all in one batch. The collections must be of one
+  // generation. Compares each answer with that of a request that lists the matching ids.
   void Check(const std::vector<const FilteredCollection*>& collections) {
     std::vector<FilteredPair> pairs;
     std::vector<AskedRequest> together;
@@ -97,8 +97,8 @@ class FilteredRequests {
   uint64_t Below(uint64_t end) { return random_.Below(end); }
 
   // Sets the candidates at random to the whole collection, or to a list of ids, some of them repeated or unknown. Sets
-  // `documents` to the indices of the listed documents; it is empty for the whole collection, and the index of an
-  // unknown id is beyond the last document.
+  // `documents` to the indices of the listed documents. The index of an unknown id is beyond the last document. For the
+  // whole collection, `documents` is empty.
   void FillCandidates(const FilteredCollection& collection, v1::Candidates& candidates,
                       std::vector<uint64_t>& documents) {
     documents.clear();
@@ -171,7 +171,7 @@ class FilteredRequests {
       ASSERT_EQ(std::bit_cast<uint32_t>(actual.scores(i)), std::bit_cast<uint32_t>(expected.scores(i))) << i;
       expected.set_positions(i, positions[expected.positions(i)]);
     }
-    // The messages contain ids, positions, payloads, alignments, missing ids and the refinement.
+    // Compares whole messages: ids, scores, positions, payloads, alignments, missing ids and the refinement.
     ASSERT_EQ(actual.SerializeAsString(), expected.SerializeAsString())
         << actual.ShortDebugString().substr(0, 2000) << "\n"
         << expected.ShortDebugString().substr(0, 2000);

@@ -1,6 +1,6 @@
-// A request with a filter must have the same answer, bit for bit, as the request for a list of the documents that
-// match. The tests use random fields, documents, filters and requests, with and without codes, over whole collections
-// and lists.
+// Tests that a request with a filter has the same answer, bit for bit, as a request that lists the matching documents.
+// Fields, documents, filters and requests are random. Collections have codes or none, and candidates are lists or whole
+// collections.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

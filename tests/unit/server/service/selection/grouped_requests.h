@@ -1,4 +1,4 @@
-// Makes random requests with group_by. Compares the answers, bit for bit, with groups made from the ranking of all
+// Makes random requests with group_by. Compares each answer, bit for bit, with groups made from the ranking of all
 // candidates.
 #pragma once
 
@@ -31,7 +31,8 @@ class GroupedRequests {
     Compare(known, grouped, Answer(known, grouped), /*has_refinement=*/false);
   }
 
-  // Answers a random request with group_by that may scan codes. Checks the answer if all its scans are proven.
+  // Answers a random request with group_by that may scan codes. Checks the answer only if all its scans are proven
+  // exact.
   void CheckProof(const FilteredCollection& known) {
     v1::RerankRequest grouped = MakeGrouped(known);
     const uint32_t size = std::max<uint32_t>(grouped.group_size(), 1);
@@ -88,7 +89,8 @@ class GroupedRequests {
     return request;
   }
 
-  // Answers in rounds. The first rounds rank only few candidates, so that the request needs many rounds.
+  // Answers a request with group_by in rounds. The first rounds rank only a few candidates, so that many rounds are
+  // needed.
   v1::RerankResponse Answer(const FilteredCollection& known, const v1::RerankRequest& request) {
     EXPECT_TRUE(CheckEnvelope(request, {}).ok()) << CheckEnvelope(request, {});
     absl::StatusOr<Translated> translated = Translate(request, known.collection, {});
@@ -114,7 +116,7 @@ class GroupedRequests {
     return BuildResponse(rounds.answer(), rounds.result());
   }
 
-  // Compares an answer with groups made from the ranking of all candidates by the same request without group_by.
+  // Compares an answer with groups made from the complete ranking of the same request without group_by.
   void Compare(const FilteredCollection& known, const v1::RerankRequest& grouped, const v1::RerankResponse& answer,
                bool has_refinement) {
     v1::RerankRequest plain = grouped;

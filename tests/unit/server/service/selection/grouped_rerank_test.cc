@@ -1,5 +1,5 @@
-// The groups of a request with group_by must be, bit for bit, those made from the complete ranking of the same request
-// without it. The tests use random documents, candidates, filters and pages, with and without codes.
+// Tests that the groups of a request with group_by equal, bit for bit, those made from the complete ranking of the same
+// request without group_by. Documents, candidates, filters and pages are random. Collections have codes or none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The answer to a request with an offset and a minimum score must be, bit for bit, a part of the complete ranking
-// without these. The tests use random documents, candidates, filters and pages, with and without codes.
+// Tests that the answer to a request with an offset and a minimum score is, bit for bit, a part of the complete
+// ranking. Documents, candidates, filters and pages are random. Collections have codes or none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ class PagedRerankTest : public FilteredCorpusTest {
     }
   }
 
-  // Sets a minimum score. Often takes the score of a result, or the float next to that.
+  // Sets a minimum score. Often it is the score of a result, or the next float.
   void SetMinScore(const v1::RerankResponse& ranked, v1::RerankRequest& request) {
     const v1::QueryResult& result =
         ranked.results(static_cast<int>(Below(static_cast<uint64_t>(ranked.results_size()))));
@@ -108,7 +108,7 @@ TEST_P(PagedRerankTest, PagesAreCutFromTheWholeRanking) {
   for (int round = 0; round < (test::kSanitized ? 20 : 150); ++round) {
     SCOPED_TRACE(round);
     v1::RerankRequest plain = MakePlain();
-    // Asks to refine as many documents as there are, so that every document is scored exactly.
+    // As many documents as there are may be refined (scored exactly), so every document is scored exactly.
     plain.mutable_refinement()->set_documents(kNumDocuments + 20);
     const v1::RerankResponse ranked = Answer(plain);
     v1::RerankRequest paged = plain;
@@ -125,7 +125,7 @@ TEST_P(PagedRerankTest, PagesAreCutFromTheWholeRanking) {
   EXPECT_GT(num_results, 100);
 }
 
-// The scan, the proof and its margin must be those of a request for all ranks up to the end of the page.
+// The scan of codes, the proof and its margin must be those of a request for all ranks up to the end of the page.
 TEST_P(PagedRerankTest, ARefinementIsThatOfTheRanksUpToTheEndOfThePage) {
   int num_scanned = 0;
   for (int round = 0; round < (test::kSanitized ? 10 : 60); ++round) {

@@ -1,6 +1,6 @@
-// The pages of a live collection must be those of a sorted map, although documents are written, deleted and compacted
-// and the server restarts between pages. A document that stays must be returned exactly once, also while other
-// documents are written. A delete with a filter must delete the documents that a page with this filter lists.
+// Tests that the pages of a live collection are those of a sorted map, although documents are written, deleted and
+// compacted and the server restarts between pages. A document that stays must be returned exactly once. A delete with a
+// filter must delete the documents that Scroll lists for the filter.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -34,7 +34,7 @@ struct ModelDocument {
   uint64_t version = 0;
 };
 
-// The parameter says whether the collection has codes. With codes, filters are evaluated to masks only.
+// The parameter says whether the collection has codes. With codes, filters are evaluated to bit masks only.
 class ScrollLiveTest : public live::LiveTest, public testing::WithParamInterface<bool> {
  protected:
   ScrollLiveTest() : seed_(test::TestSeed()), trace_(__FILE__, __LINE__, test::SeedTrace(seed_)), random_(seed_) {
@@ -46,7 +46,7 @@ class ScrollLiveTest : public live::LiveTest, public testing::WithParamInterface
     service_->SetState(ServingState::kServing);
   }
 
-  // The ids share prefixes, have bytes above 127 and different lengths, so that only an order by bytes is right.
+  // Ids share prefixes, have bytes above 127 and different lengths, so that only an order by bytes is right.
   std::string RandomId() {
     static const std::vector<std::string> beginnings = {"", "a", "a/", "d", "\xc3\xa9", "z", "\xf0\x9f\x98\x80"};
     return beginnings[random_.Below(beginnings.size())] + std::to_string(random_.Below(40));
@@ -144,7 +144,7 @@ TEST_P(ScrollLiveTest, PagesAreThoseOfASortedMap) {
     } else if (filter.has_value()) {
       *request.mutable_filter() = FilterMessageOf(*filter);
     }
-    // Counts how often each document was returned. A document that is deleted, or no longer matches, is removed here.
+    // Counts how often each document is returned. Documents that are deleted or stop matching are removed from the map.
     std::map<std::string, int> stayed;
     for (const auto& [id, document] : model_) {
       if (!filter.has_value() || document.meaning->Matches(*filter)) stayed[id] = 0;
@@ -222,7 +222,7 @@ TEST_P(ScrollLiveTest, ADeleteWithAFilterDeletesWhatAPageLists) {
     } else {
       *request.mutable_filter() = FilterMessageOf(filter);
     }
-    // Later upserts have higher versions, so none is stale because of the versions of these deletes.
+    // Later upserts have higher versions, so the versions of these deletes make none of them stale.
     if (last_version_ > 0 && random_.Below(2) == 0) request.set_version(1 + random_.Below(last_version_));
     const uint64_t before = Find()->sequence();
     request.set_min_sequence(before);
@@ -285,7 +285,7 @@ TEST_P(ScrollLiveTest, TwoDeletesAtOnceDeleteEachDocumentOnce) {
       const absl::StatusOr<v1::DeleteResponse> answer = one.get();
       ASSERT_TRUE(answer.ok()) << answer.status();
       num_deleted += answer->num_deleted();
-      // A call that found the documents before the other call deleted them counts them as missing.
+      // A call counts a document as missing if it found the document before the other call deleted it.
       const uint64_t num_found = answer->num_deleted() + answer->num_missing();
       EXPECT_TRUE(num_found == 0 || num_found == 100) << num_found;
       EXPECT_EQ(answer->num_stale(), 0u);

@@ -1,4 +1,4 @@
-// Scrolls through all pages of a snapshot. Compares them with the sorted ids of the matching documents.
+// Scrolls through all pages of a snapshot and compares them with the sorted ids of the matching documents.
 #pragma once
 
 #include <gtest/gtest.h>

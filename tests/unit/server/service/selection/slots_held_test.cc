@@ -1,5 +1,5 @@
-// Calls with an in_slots are about the documents of these slots alone, and are refused if the server does not hold them
-// all.
+// Tests calls with an in_slots filter. They see only the documents of these slots, and are refused if the server does
+// not hold all of the slots.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -38,7 +38,7 @@ using collection::SlotRange;
 using testing::ElementsAre;
 using testing::UnorderedElementsAreArray;
 
-// The first half of the slots of a collection. The parameter says whether the collection declares fields.
+// A server with the first half of a collection's slots. The parameter says whether the collection declares fields.
 class SlotsHeldTest : public testing::TestWithParam<bool> {
  protected:
   static constexpr int32_t kDim = 16;
@@ -187,8 +187,8 @@ TEST_P(SlotsHeldTest, WritesStayWithinTheSlots) {
   EXPECT_TRUE(TakeWrittenIds().empty());
 }
 
-// Nothing is claimed or looked up for slots, so a delete by filter that a router restricts is like one that it does
-// not.
+// A router restricts a delete with a filter to slots. The server then claims and looks up no ids, as for a delete
+// without the restriction, so a write of the same id is not refused.
 TEST_P(SlotsHeldTest, ADeleteThatOnlySlotsRestrictClaimsNothing) {
   store::LiveDocuments::Done kept;
   live_->on_submit = [&](std::vector<store::Write>, store::LiveDocuments::Done done) { kept = std::move(done); };

@@ -1,5 +1,5 @@
-// Filters with an in_slots in a live collection: random writes, compactions, restarts and filters, in the latest
-// snapshot and in an earlier one. The documents found must be those that each id and payload says.
+// Tests in_slots filters on a live collection, in the latest snapshot and in an earlier one. Writes, compactions,
+// restarts and filters are random. The documents found must be those whose ids and payloads match.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Calls that read documents treat those that are not visible as if the collection did not hold them.
+// Tests that calls that read documents treat those that `visible` does not match as missing.
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
-// A request with `visible` has the answer of the same request with this filter, and reports the other ids as missing:
-// random fields, documents, filters and requests, bit for bit.
+// Tests that a request with `visible` has the answer, bit for bit, of the same request with this filter, and reports
+// the other ids as missing. Fields, documents, filters and requests are random.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -180,7 +180,7 @@ TEST_P(VisibleRerankTest, InlineDocumentsAreAlwaysVisible) {
   const v1::RerankResponse expected = Answer(request);
   *request.mutable_visible() = FilterMessageOf(Filter::Not(Filter::Exists("lang")));
   EXPECT_EQ(Answer(request).results(0).SerializeAsString(), expected.results(0).SerializeAsString());
-  // The collection need not have the field: a tenant may score its own documents with any.
+  // `visible` may name a field that the collection does not have, because it does not apply to inline documents.
   *request.mutable_visible() = FilterMessageOf(Filter::Exists("no_such_field"));
   EXPECT_EQ(Answer(request).results(0).SerializeAsString(), expected.results(0).SerializeAsString());
 }

@@ -1,5 +1,5 @@
-// Writes with `visible` stay among the documents that it matches. The live collection is a fake one, whose documents
-// change only if a test says so.
+// Tests that writes with `visible` change only documents that it matches. The live collection is a fake, whose
+// documents change only if a test says so.
 #include <memory>
 #include <optional>
 #include <string>
@@ -232,7 +232,7 @@ TEST_F(VisibleWritesTest, ADeleteClaimsTheIdsThatItDeletesAndNoOthers) {
   v1::DeleteRequest request;
   request.set_collection("docs");
   request.mutable_string_ids()->add_ids("doc-1");
-  // Somebody else, who may not see the document, does not learn that it is being written.
+  // A client that may not see the document must not learn that the document is being written.
   *request.mutable_visible() = FilterMessageOf(*collection::ParseFilter("owner = \"other\""));
   const auto hidden = Delete(request);
   ASSERT_TRUE(hidden.ok()) << hidden.status();

@@ -1,4 +1,4 @@
-// A tenant gate in front of services that keep what they are asked, and for which the test gives the answers.
+// A TenantGate in front of services that record their requests and give the answers that the test chooses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ class RecordingQuestions : public RerankApi, public ExplainApi {
   const RequestLimits limits_ = {};
 };
 
-// Answers all calls with `status` or, if that is OK, with numbers that a tenant must not see.
+// Answers all calls with `status` or, if that is OK, with an answer whose numbers a tenant must not see.
 class RecordingDocuments : public DocumentApi {
  public:
   void Upsert(v1::UpsertRequest request, CallContext, Done<v1::UpsertResponse> done, Submitted submitted) override {

@@ -1,4 +1,4 @@
-// Tests what token files may say about tenants, and what the tokens of tenants may do.
+// Tests what token files may say about tenants, and which calls the tokens of tenants may make.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -131,7 +131,7 @@ TEST_F(TenantTokensTest, QuotasThatChangeInTwoFilesAreReloadedTogether) {
 TEST_F(TenantTokensTest, AfterAFailedReloadATokenOfATenantStaysRestricted) {
   Write("plain\n", "t\n");
   ASSERT_TRUE(authenticator_.Load().ok());
-  // The second file contradicts the first one and keeps its earlier tokens, where t is not a tenant's.
+  // The second file contradicts the first, so its reload fails and its earlier tokens stay, in which t is of no tenant.
   Write("t {\"tenant\": \"a\"}\n", "t\nu\n");
   test::WriteFile(folder_ / "admin", "successor\n");
   const auto outcomes = authenticator_.LoadEach();
