@@ -1,4 +1,5 @@
-// Tests that statistics of document lengths, updated as documents are appended, equal those of all documents at once.
+// Tests that statistics of document lengths, updated as documents are appended, agree with those of all documents at
+// once.
 #include "kernels/plan/document_lengths.h"
 
 #include <gtest/gtest.h>

@@ -164,8 +164,8 @@ TEST(PlanTest, TeamsEvenOutUnequalShares) {
   };
   const auto team_blocks = [&](auto... arguments) { return shares(arguments...).team_blocks; };
   ASSERT_EQ(kHopper.num_sms, 132);
-  // Long documents of equal length get teams if there are fewer documents than thread blocks, or if some thread blocks
-  // would get one document more than others.
+  // Long documents of equal length may get teams (thread blocks that share documents) if there are fewer documents than
+  // thread blocks, or if some thread blocks would get one document more than others.
   EXPECT_EQ(team_blocks(128, 10, 1030, 0), 132);
   EXPECT_EQ(team_blocks(128, 10, 100, 0), 1) << "too short";
   EXPECT_EQ(team_blocks(128, 130, 1030, 0), 1) << "nearly one a block";

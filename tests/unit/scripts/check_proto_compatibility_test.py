@@ -51,7 +51,7 @@ service Search {
 }
 """
 
-# Each change replaces the first text by the second, and must be refused with the third in the message.
+# Each change replaces the first text by the second. It must be refused with a message that contains the third.
 BREAKS = {
     "a removed field": ("  string name = 1;\n", "", "maxsim.v1.Request 1: string name: is gone"),
     "a removed field whose number is reserved": (

@@ -1,4 +1,5 @@
-// Tests the comparison of two collections with different storage. build/quantize_command_test.cc tests the rest of it.
+// Tests comparing the rankings of two collections with different storage types. build/quantize_command_test.cc tests
+// more cases.
 #include "collection/evaluation/storage_comparison.h"
 
 #include <unistd.h>

@@ -34,7 +34,7 @@ std::string MakeFile(const std::vector<Field>& fields, const std::vector<std::st
   return maker.Make();
 }
 
-// Three documents: one with a value in every field, one without any, one with other values.
+// Returns a file of fields of three documents: one with a value in every field, one without any, one with other values.
 std::string SmallFile() {
   return MakeFile(AllKinds(),
                   {R"({"lang":"en","tags":["b","a"],"year":-1,"price":0.5,"sold":true,"at":"1970-01-01T00:00:01Z"})",

@@ -50,8 +50,8 @@ TEST_F(LogTombstonesTest, DropsTombstonesOfGenerationsThatWereNeverPublished) {
   ASSERT_TRUE(log_->PutTombstones(TwoShards(3), {{1}, {2}}).ok());
   ASSERT_TRUE(log_->PutTombstones(TwoShards(2), {{}, {7}}).ok());
   EXPECT_THAT(*log_->TombstonesOf(TwoShards(3)), ElementsAre(IsEmpty(), IsEmpty()));
-  // Another build published the same generation number with other shards (other checksums). The stored tombstones must
-  // not apply to those shards.
+  // Another build published the same generation number with other shards (other checksums). The stored tombstones
+  // (deleted documents) must not apply to those shards.
   Manifest rebuilt = TwoShards(2);
   rebuilt.shards[1].checksum[10] = 'c';
   EXPECT_THAT(*log_->TombstonesOf(rebuilt), ElementsAre(IsEmpty(), IsEmpty()));

@@ -179,7 +179,7 @@ TEST_F(LiveRepartitionTest, PartitionsWrittenApartBecomeTheWholeInTheOrderOfPosi
     WriteTo(*log, IdsOf(PartitionOf(1, 2), 3).back());
     CompactAll(Half(1), *log);  // The generations differ now.
   }
-  // Each log numbers its own writes, so documents of the two logs have equal positions. The merge orders those by
+  // Each log numbers its own writes, so documents of the two logs may have equal positions. The merge orders those by
   // slot.
   const auto whole = MergeCollections({Half(1), Half(0)}, {.output = folder_.Path("whole")});
   ASSERT_TRUE(whole.ok()) << whole.status();

@@ -151,13 +151,15 @@ TEST_F(SharedStreamTest, ClientsThatAskAgainAreAnsweredByOneStream) {
     size_t asked = 0;
     for (int step = 0; step < 20'000; ++step) {
       const size_t num_asking = std::min<size_t>(num_clients, 1 + static_cast<size_t>(step) / 100);
-      // At most one client asks per millisecond, so the stream must wait a little for the others.
+      // At most one client asks per millisecond, so the stream (the shared copy to the GPU) must wait a little for the
+      // others.
       if (asked - scheduler.answers().size() < num_asking) {
         ASSERT_TRUE(scheduler.SubmitScan(asked++ % num_clients, kScanWork, streamed_).ok());
       }
       scheduler.Run(absl::Milliseconds(1));
     }
-    // 20 s are enough for 19 streams, one after another. The first two serve only the clients that have begun by then.
+    // 20 s are enough for 19 streams (copies of the collection to the GPU), one after another. The first two serve only
+    // the clients that have begun by then.
     EXPECT_GE(scheduler.answers().size(), num_clients * 17) << num_clients << " clients";
   }
 }

@@ -118,7 +118,7 @@ inline v1::RerankResponse Answer(const v1::RerankRequest& request, const std::ve
       result.add_positions(hit.position);
       if (request.return_payloads()) result.add_payloads("{" + hit.id + "}");
       if (request.return_alignments()) {
-        // The token depends on the id only, so a document has the same alignment in every list.
+        // The aligned token depends on the id only, so a document has the same alignment in every list.
         const size_t token = hit.id.empty() ? hit.position : std::hash<std::string>()(hit.id) % 100;
         v1::Alignment& alignment = *result.add_alignments();
         for (uint32_t t = 0; t < query.tokens().num_tokens(); ++t) {

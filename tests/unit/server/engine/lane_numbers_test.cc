@@ -127,8 +127,8 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
     return queries;
   }
 
-  // Scores one job with queries of all kinds on the lane `tight`. Each query must get the same bits as alone on a lane
-  // without narrow limits.
+  // Scores one job with queries of all kinds on the lane `tight`, whose calls have narrow limits. Each query must get
+  // the same bits as alone on a lane without them.
   void ExpectSameBitsFrom(Lane& tight) {
     const std::vector<JobQuery> queries = AllKinds();
     std::vector<std::unique_ptr<Job>> jobs;

@@ -200,7 +200,7 @@ TEST_F(SnapshotStreamTest, EndsWhenTheClientGoes) {
 
 TEST_F(SnapshotStreamTest, AServerThatStopsEndsItsStreams) {
   collections_.on_read = [&](service::SnapshotSink sink, const StopSignal& stop) {
-    // Fails if the client has received the message and stopped the server before this call returns.
+    // This call of sink fails if the client has received the message and stopped the server before it returns.
     sink(Data(1)).IgnoreError();
     EXPECT_TRUE(test::Eventually([&] { return stop.stopped(); }));
     return sink(Data(1));

@@ -88,8 +88,8 @@ TEST_F(HttpBodiesTest, ABodyThatComesSlowlyGivesItsMemoryToOthers) {
   slow.Send(std::string(999, 's'));
   RawConnection fresh(port_);
   Hold(fresh, 2);
-  // If the server read the slow body before the last one, it closes the slow connection without an answer (""), to make
-  // room for the last body. If it reads the slow body last, it refuses it with 429.
+  // If the server reads the slow body before the last one, it closes the slow connection without an answer (""), to
+  // make room for the last body. Otherwise it answers the slow connection with 429.
   bool closed = false;
   EXPECT_THAT(slow.ReadToEnd(&closed), AnyOf("", StartsWith("HTTP/1.1 429 ")));
   EXPECT_TRUE(closed);

@@ -1,4 +1,4 @@
-// If a metric's series cannot be made because memory runs out, its next use must make it.
+// Tests that a metric's series that could not be made for lack of memory is made at its next use.
 #include <functional>
 #include <memory>
 #include <string>

@@ -125,7 +125,8 @@ TEST_F(ChangedFilesTest, ACollectionInMemoryIsUntouched) {
   ExpectIdsPayloadsAndLengths(**loaded, documents_);
 }
 
-// The file changes while the backend copies it, after its checksum was checked. The load must fail.
+// The file changes while the backend copies it, so the copied bytes are not those that were checked. The load must
+// fail.
 TEST_F(ChangedFilesTest, AChangeDuringTheUploadFailsTheLoad) {
   test::FakeBackend gpu("cuda");
   gpu.OnLoad([this] { WriteInPlace(Path(0), test::ReadFile(Path(1))); });

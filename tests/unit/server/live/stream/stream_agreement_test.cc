@@ -46,7 +46,8 @@ TEST_F(StreamAgreementTest, DecidesAboutStaleAndMissingWritesByTheOrderOfTheStre
   ASSERT_TRUE(a_.Reaches(5));
   EXPECT_EQ(a_.Now(), (Documents{{"x", 3}}));
   EXPECT_EQ(a_.live().VersionOf("none").value_or(0), 2u);
-  // A stale write changes no document but keeps its sequence, also after a restart and a compaction.
+  // A stale write (one with an old version) changes no document but keeps its sequence, also after a restart and a
+  // compaction.
   a_.Open();
   EXPECT_EQ(a_.Now(), (Documents{{"x", 3}}));
   EXPECT_EQ(a_.state().sequence, 5u);
