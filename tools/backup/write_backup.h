@@ -1,4 +1,5 @@
-// Writes a backup: the files of its parts as they arrive, and at the end the manifest, which makes it visible.
+// Writes a backup of a collection: first the files of its parts (each part is the snapshot of one server), then the
+// manifest. A backup without a manifest is incomplete and cannot be restored.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ absl::Status CheckStoreIsEmpty(ObjectStore& store);
 // Returns a random id for BackupManifest::id.
 std::string NewBackupId();
 
-// Writes the files of one part, as the messages of Admin.ReadSnapshot describe them. Keeps no more of a file in memory
-// than an ObjectUpload does. Not thread-safe, but several threads may each write a part at the same time.
+// Writes the files of one part, as the messages of Admin.ReadSnapshot describe them. Keeps in memory only what an
+// ObjectUpload keeps. Not thread-safe, but several threads may each write a part at the same time.
 class PartWriter {
  public:
   // `store` must outlive this object. `part` is the index of the part in the manifest. `total_bytes` is the size of all
@@ -33,12 +34,13 @@ class PartWriter {
   PartWriter(ObjectStore& store, std::string id, size_t part, uint64_t total_bytes)
       : store_(store), id_(std::move(id)), part_(part), total_bytes_(total_bytes) {}
 
-  // Begins the next file. Returns INTERNAL if a correct server never sends this file: if its path is not relative,
-  // leads out of the folder or was sent before, if there are too many files or more bytes than announced, or if the
-  // previous file is not complete. Other errors are those of the store, and for an empty file that of TakeData.
+  // Begins the next file. Returns INTERNAL for a file that a correct server never sends: its path is not relative,
+  // leads out of the folder or was sent before; there are too many files, or more bytes than announced; or the previous
+  // file is incomplete. Also returns the errors of the store and, for an empty file, of TakeData.
   absl::Status BeginFile(const std::string& path, uint64_t num_bytes, uint64_t xxh3);
-  // Takes the next bytes of the file. Returns INTERNAL if no file is open, or if the bytes are none or more than the
-  // file lacks. Returns DATA_LOSS if the complete file does not have its checksum. Other errors are those of the store.
+  // Takes the next bytes of the file. Returns INTERNAL if no file is open, or if `bytes` is empty or longer than the
+  // rest of the file. Returns DATA_LOSS if the file is complete and its checksum is wrong. Other errors are those of
+  // the store.
   absl::Status TakeData(std::string_view bytes);
   // Returns the files. Call it once, when the server has sent all messages. Returns DATA_LOSS if the last file is
   // incomplete, if the files together have fewer bytes than announced, or if there is no collection.json.
@@ -63,8 +65,8 @@ class PartWriter {
   Sha256 sha256_;
 };
 
-// Checks that the store has every file of the manifest with its size, and writes the manifest. Returns DATA_LOSS if a
-// file is missing or has another size; ALREADY_EXISTS if another backup was written to the URL meanwhile;
+// Checks that the store has every file of the manifest, in the right size, and writes the manifest. Returns DATA_LOSS
+// if a file is missing or has another size; ALREADY_EXISTS if the URL has another backup's manifest by now;
 // RESOURCE_EXHAUSTED if the manifest is larger than kMaxManifestBytes; INTERNAL if ParseManifest refuses it.
 absl::Status PublishBackup(ObjectStore& store, const BackupManifest& manifest);
 

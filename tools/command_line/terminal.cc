@@ -45,7 +45,7 @@ std::string WithoutControls(std::string_view text) {
       continue;
     }
     const auto first = static_cast<unsigned char>(text[i]);
-    // The controls are C0, DEL, and C1 (U+0080 to U+009F), which some terminals obey, too.
+    // Controls: C0 (below U+0020), DEL, and also C1 (U+0080 to U+009F), which some terminals obey.
     const bool control = first < 0x20 || first == 0x7f ||
                          (length == 2 && first == 0xc2 && static_cast<unsigned char>(text[i + 1]) < 0xa0);
     if (control) {

@@ -5,8 +5,8 @@
 
 namespace maxsim::command_line {
 
-// Replaces the option's name at the beginning of an error of MakeCredentials, or of its caller, by the flag that people
-// gave: --tls-ca, --tls-cert or --tls-key. Returns any other status as it is.
+// Renames the field at the beginning of an error: tls.ca_file, tls.cert_file and tls.key_file become the flags
+// --tls-ca, --tls-cert and --tls-key. Returns any other status unchanged.
 absl::Status NameTlsFlag(const absl::Status& status);
 
 }  // namespace maxsim::command_line

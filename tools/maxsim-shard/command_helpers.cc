@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-// Messages quote files, and a file must not send control sequences to the terminal.
+// Escapes control characters, because messages quote files, and a file must not control the terminal.
 std::string ForTerminal(absl::string_view message) {
   return maxsim::Printable(std::string_view(message.data(), message.size()), message.size());
 }
@@ -131,7 +131,7 @@ void AddMaxShardBytes(CLI::App& app, int64_t& bytes) {
   const auto read = [&bytes](const std::string& text) {
     const absl::StatusOr<uint64_t> value = ParseBytes(text);
     if (!value.ok()) throw CLI::ValidationError("--max-shard-bytes", std::string(value.status().message()));
-    // Larger sizes become the largest int64_t, which has the same effect: no shard is that large.
+    // A larger size becomes the largest int64_t. The effect is the same, because no shard is that large.
     bytes = static_cast<int64_t>(std::min<uint64_t>(*value, std::numeric_limits<int64_t>::max()));
     if (bytes < collection::kMinMaxShardBytes) {
       throw CLI::ValidationError("--max-shard-bytes",

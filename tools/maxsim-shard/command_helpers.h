@@ -21,14 +21,15 @@ inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitInterrupted = 130;
 
-// After the first Ctrl-C (or SIGTERM) Interrupted() returns true, so that a command can clean up; a second one kills
-// the process. Also turns a file size limit into an error like a full disk.
+// Installs the signal handlers. After the first Ctrl-C or SIGTERM, Interrupted() returns true, so that a command can
+// clean up. A second signal kills the process. Also ignores SIGXFSZ: a write beyond the file size limit then returns an
+// error, as on a full disk.
 void CatchInterrupts();
 bool Interrupted();
 // Returns the signal that stops when Interrupted() begins to return true.
 const StopSignal& InterruptSignal();
 
-// Shows the progress of a build. Returns CANCELLED if the build must end (Interrupted).
+// Shows the progress of a build. Returns CANCELLED if the user has interrupted the build before it was published.
 absl::Status ShowProgress(ProgressDisplay& display, const collection::BuildProgress& progress);
 
 // For a subcommand's callback. If `status` is an error, throws the exception with which CLI11 reports a wrong command
@@ -49,15 +50,14 @@ std::string Describe(const std::string& folder, const collection::Manifest& mani
 void PrintBuilt(const std::vector<collection::PartitionFolder>& folders,
                 const std::vector<collection::Manifest>& manifests, absl::Time began);
 
-// Prints a warning if i8 storage has lossy tokens (QuantizationLoss). `what` begins the warning and names the
-// collection.
+// Prints a warning if INT8 storage represents some tokens badly (QuantizationLoss). `what` names the collection and
+// begins the warning.
 void WarnOfLoss(const std::string& what, const collection::QuantizationLoss& loss);
 
 // Adds the flag --refuse-lossy (BuildOptions).
 void AddRefuseLossy(CLI::App& app, bool& refuse);
 
-// Add the flags --seed and --threads. `what` is the beginning of the description of --seed, and the whole description
-// of --threads.
+// Add the flags --seed and --threads. The description of --seed begins with `what`; that of --threads is `what`.
 void AddSeed(CLI::App& app, int64_t& seed, const std::string& what);
 void AddThreads(CLI::App& app, int& threads, const std::string& what);
 

@@ -61,7 +61,8 @@ struct BuildArguments {
   bool quiet = false;
 };
 
-// Returns the storage type of the build. `there` is the manifest of the previous generation, if the folder has one.
+// Returns the storage type of the build: the type that the user asked for, else that of the previous generation
+// (`there` is its manifest or an error), else that of the input.
 ScalarType ChooseStorage(const std::string& asked, const absl::StatusOr<collection::Manifest>& there,
                          const collection::Import& import) {
   if (!asked.empty()) return *ScalarTypeFromName(asked);
@@ -75,7 +76,8 @@ absl::Status CheckSeed(const BuildArguments& arguments, ScalarType storage) {
   return Invalid("--seed ", arguments.seed, ": only i8 and codes are rotated, but the storage is ", Name(storage));
 }
 
-// Returns the codes that the build makes. `there` is the manifest of the previous generation, if the folder has one.
+// Returns the codes of the build: those that the user asked for, else those of the previous generation (`there` is its
+// manifest or an error), else none.
 collection::CodesRequest ChooseCodes(const BuildArguments& arguments,
                                      const absl::StatusOr<collection::Manifest>& there) {
   collection::CodesRequest request;
@@ -89,7 +91,8 @@ collection::CodesRequest ChooseCodes(const BuildArguments& arguments,
   return request;
 }
 
-// Returns the fields of the build. `there` is the manifest of the previous generation, if the folder has one.
+// Returns the fields of the build: those of --fields, else those of the previous generation (`there` is its manifest or
+// an error), else none.
 absl::StatusOr<std::vector<collection::Field>> ChooseFields(const BuildArguments& arguments,
                                                             const absl::StatusOr<collection::Manifest>& there) {
   if (!arguments.fields.has_value()) return there.ok() ? there->fields : std::vector<collection::Field>();
@@ -120,7 +123,8 @@ bool IsNpyFile(const std::string& path) {
   return begin == collection::kNpyMagic;
 }
 
-// If --tokens names an .npz or .safetensors archive and no .npy file, adds to the error that --input takes archives.
+// If --tokens names an .npz or .safetensors archive that is not an .npy file, adds to the error that --input takes
+// archives.
 absl::Status WithArchiveHint(const std::string& tokens, const absl::Status& status) {
   const bool is_archive = absl::EndsWith(tokens, ".npz") || absl::EndsWith(tokens, ".safetensors");
   if (!is_archive || !absl::IsInvalidArgument(status) || IsNpyFile(tokens)) return status;

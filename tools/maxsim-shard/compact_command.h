@@ -18,7 +18,8 @@ struct CompactArguments {
 // Adds the flags of the command to `app`; parsing fills `arguments`, which must outlive `app`.
 void AddCompact(CLI::App& app, CompactArguments& arguments);
 
-// Compacts all writes, leaves no tombstone, and truncates the log. Returns the exit code.
+// Writes the collection's next generation with all writes of the log, and truncates the log. The new generation has no
+// tombstones (records of deleted ids). Returns the exit code.
 int RunCompact(const CompactArguments& arguments);
 
 }  // namespace maxsim::shard_tool

@@ -74,7 +74,7 @@ void ProgressDisplay::ShowComparison(int64_t done, int64_t total) {
             [&](double seconds, int bar_width) { return FormatComparison(done, total, seconds, bar_width); });
 }
 
-// If `last` is true, redraws the bar even if it was drawn just before, so that it ends full.
+// If `last` is true, redraws the bar even if it was drawn just before, so that the last bar is full.
 void ProgressDisplay::ShowStage(int stage, bool last,
                                 absl::FunctionRef<std::string(double seconds, int bar_width)> format) {
   if (style_ == Style::kNone) return;

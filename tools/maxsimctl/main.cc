@@ -9,7 +9,7 @@
 #include "tools/maxsimctl/maxsimctl.h"
 
 int main(int argc, char** argv) {
-  // Without this, `maxsimctl ... | head` would be killed by SIGPIPE; now it ends with an error about its output.
+  // Without this, SIGPIPE would kill `maxsimctl ... | head` silently. Now it exits with an error about its output.
   std::signal(SIGPIPE, SIG_IGN);
   // gRPC prints its own lines about a failed TLS handshake. maxsimctl's error line already explains it.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);

@@ -22,7 +22,8 @@
 namespace maxsim::ctl {
 namespace {
 
-// Pings during a snapshot reveal within a minute that the server's machine is gone. Servers allow pings every 10 s.
+// The interval of gRPC's pings during a snapshot. If the server's machine is gone, the call then fails within a minute.
+// Servers allow a ping every 10 s.
 constexpr absl::Duration kKeepaliveTime = absl::Seconds(30);
 
 std::string CreationTime() { return absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone()); }
@@ -39,8 +40,7 @@ SnapshotServer ServerAt(const std::string& address, client::Client& client, cons
 absl::StatusOr<std::vector<SnapshotServer>> ServersOfCluster(const std::string& name, cluster::Servers& servers) {
   const absl::StatusOr<cluster::ClusterState> state = servers.Read(name);
   if (!state.ok()) return state.status();
-  // Reads only from servers that are ready. Another one may take no writes, and lack some that it cannot get from the
-  // stream.
+  // Reads only from ready servers. Another server may lack writes that it can no longer get from the stream.
   const auto sources = cluster::ChooseSources(*state, "", collection::SlotRange(),
                                               [](const cluster::ReplicaState& replica) { return replica.is_ready; });
   if (!sources.has_value()) {

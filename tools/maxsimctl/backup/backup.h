@@ -16,9 +16,9 @@ struct BackupOptions {
 };
 
 // Makes the backup, and prints its position, size and parts. Returns ALREADY_EXISTS if there are objects under the URL.
-// Returns FAILED_PRECONDITION if no stream orders the collection's writes; with is_cluster, also if the servers that
-// are ready do not hold all slots, or if slots move during the backup. Other errors are those of OpenStore, ReadParts,
-// PublishBackup and the calls.
+// Returns FAILED_PRECONDITION if no stream orders the collection's writes. With options.is_cluster, also returns it if
+// the ready servers together do not hold all slots, or if slots move during the backup. Other errors are those of
+// OpenStore, ReadParts, PublishBackup and the calls.
 absl::Status RunBackup(const BackupOptions& options, Context& context);
 
 }  // namespace maxsim::ctl

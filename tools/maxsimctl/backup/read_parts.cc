@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMaxThreads = 16;
 
-// Two reports of one stream may have creation times that differ by this much (MayBeSame in collection_log.h).
+// Two servers may report creation times of the same stream that differ by this much (MayBeSame in collection_log.h).
 constexpr uint64_t kCreationToleranceNs = 1'000'000'000;
 
 // Writes the snapshot of one server to the store, message by message. Not thread-safe.
@@ -106,7 +106,8 @@ bool AreAlike(const collection::LogStream& a, const collection::LogStream& b) {
   return a.name == b.name && difference <= kCreationToleranceNs;
 }
 
-// Adds a part to the manifest. `stream_server` is the first server whose stream is known, or "".
+// Adds a part to the manifest. `stream_server` is the address of the first server that reported a stream, or "" if none
+// did. Returns FAILED_PRECONDITION if the part's stream is not that of the manifest.
 absl::Status AddPart(ReadPart read, std::string& stream_server, backup::BackupManifest& manifest) {
   if (read.stream.has_value() && manifest.stream.has_value() && !AreAlike(*read.stream, *manifest.stream)) {
     return absl::FailedPreconditionError(Cat(read.part.server, ": follows stream ", Quote(read.stream->name), ", but ",

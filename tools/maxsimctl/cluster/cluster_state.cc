@@ -12,7 +12,8 @@ using collection::FormatSlotRange;
 using collection::kNumSlots;
 using collection::SlotRange;
 
-// Returns the slots that the servers of a group hold if there is no layout. Unset if none of them has the collection.
+// For a collection without a layout: returns the slots that the group's servers hold. Unset if no server has the
+// collection. FAILED_PRECONDITION if the servers hold different slots.
 absl::StatusOr<std::optional<SlotRange>> HeldByAll(const GroupState& group) {
   const ReplicaState* first = nullptr;
   for (const ReplicaState& replica : group.replicas) {

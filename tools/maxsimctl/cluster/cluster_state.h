@@ -27,15 +27,15 @@ using Owners = std::vector<Owner>;
 // One server of a group, as the server itself and the router report it.
 struct ReplicaState {
   std::string address;  // host:port
-  // Why the server can take no step now, such as "does not answer". "" if it answers and has loaded its collections.
+  // Why no step can work on the server now, such as "does not answer". "" if it answers and has loaded its collections.
   std::string problem = {};
   // The slots of the collection that the server holds. Unset if it does not have the collection. If the server does not
   // answer, these are the slots that it last reported to the router.
   std::optional<collection::SlotRange> held = {};
-  // The slots that the router believes the server to hold. Unset if the router knows nothing of the collection there.
+  // The slots that the server holds according to the router. Unset if the router has no report of the collection there.
   std::optional<collection::SlotRange> held_by_router = {};
-  // The router knows which slots the server holds, and sends it requests for this collection, or would do so if the
-  // server's group answered for slots.
+  // Whether the router knows the server's slots and sends it requests for this collection. Also true if the router
+  // would do so, but the server's group answers for no slots.
   bool is_ready = false;
   std::string state = {};  // in words, for people: "ready", "left out: REASON"
   uint64_t sequence = 0;   // of the last write that the server has applied
@@ -75,13 +75,13 @@ collection::SlotRange Hull(const collection::SlotRange& a, const collection::Slo
 // Returns the slots for which a group answers. Unset if it answers for none.
 std::optional<collection::SlotRange> SlotsOf(const Owners& owners, std::string_view group);
 
-// Returns OK if `owners` are the owners of all slots, as the type Owners demands. Otherwise returns INTERNAL, which
-// says what is wrong. For layouts that a server reports.
+// Returns OK if each slot has one owner and each group occurs at most once (see Owners). Otherwise returns INTERNAL,
+// which says what is wrong. For layouts that a server reports.
 absl::Status CheckOwners(const Owners& owners);
 
-// Returns the owners by the layout or, if the collection has none, by what the groups hold: then all servers of a group
-// that have the collection must hold the same slots, and the groups together each slot once. FAILED_PRECONDITION, which
-// names the groups, if that is not so.
+// Returns the owners of the slots. If the collection has no layout, derives them from what the groups hold.
+// FAILED_PRECONDITION, naming the groups, if it has no layout and two servers of a group hold different slots, or the
+// groups together do not hold each slot exactly once.
 absl::StatusOr<Owners> CurrentOwners(const ClusterState& state);
 
 // Returns "10.0.0.2:7070 (g1)", for messages.

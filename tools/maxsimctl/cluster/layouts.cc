@@ -89,7 +89,8 @@ absl::StatusOr<Owners> WithMovedSlots(const Owners& owners, const SlotRange& slo
                           FormatSlotRange(taker->slots)));
   }
   if (had.size() == 1) return NotMovable(slots, from, to, Cat(from, " has only slot ", had.first, kMoveAll));
-  // Which ends of the giver's range border on the taker's. A taker without slots may get either end.
+  // Moved slots must border on the taker's range. may_end: they may be the end of the giver's range. may_begin: they
+  // may be its beginning. If the taker has no slots, both are allowed.
   const bool may_end = taker == owners.end() || is_next;
   const bool may_begin = taker == owners.end() || !is_next;
   const bool at_end = may_end && slots.end == had.end && slots.first > had.first;

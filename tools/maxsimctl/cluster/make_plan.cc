@@ -82,7 +82,8 @@ absl::StatusOr<std::vector<PlannedStep>> MakePlan(const ClusterState& state, con
                                                   const PlanOptions& options) {
   size_t num_servers = 0;
   for (const GroupState& group : state.groups) num_servers += group.replicas.size();
-  // A server is waited for, changed and trimmed at most once each, and a plan has few other steps.
+  // Ends the loop even if the plan never does. A plan waits for, changes and trims each server at most once, and has
+  // less than 10 other steps.
   const size_t max_rounds = 3 * num_servers + 10;
   ClusterModel model(state);
   std::vector<PlannedStep> plan;

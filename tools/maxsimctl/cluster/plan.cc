@@ -138,7 +138,8 @@ class Planner {
 
   // Steps 1 to 3 of plan.h.
   Steps Move() {
-    // Without a layout, routers go by what groups hold, and would refuse groups that hold the same slots.
+    // A move needs a layout. Without one, a group owns the slots that it holds, and routers refuse two groups with the
+    // same slots.
     if (state_.revision == 0) return AloneSetLayout(owners_);
     if (!IsSettled()) return AloneWait(/*is_before_layout=*/false);
     std::vector<Step> steps;
@@ -176,8 +177,7 @@ class Planner {
     return WithWait(std::move(steps));
   }
 
-  // Returns the steps or, if there are none and nothing is running, a wait for the server that keeps them from
-  // beginning.
+  // Returns `steps`. If it is empty and no step is running, returns instead the first wait of waits_, if there is one.
   Steps WithWait(std::vector<Step> steps) {
     if (steps.empty() && is_idle_ && !waits_.empty()) steps.push_back(std::move(waits_.front()));
     return steps;
@@ -199,14 +199,14 @@ class Planner {
     return slots.has_value() && replica.answers() && replica.Holds(*slots);
   }
 
-  // Adds the step for one of these changes in a group, unless a server of the group is being worked on. If another
-  // server must answer first, adds a wait for it to waits_ instead.
+  // Adds the step for one of these changes, unless a running step works on a server of the group. If another server of
+  // the group must become ready first, adds a wait for that server to waits_ instead.
   absl::Status AddGroup(const GroupState& group, std::vector<Change> changes, bool is_trim, std::vector<Step>& steps) {
     if (changes.empty() || work_.groups.contains(group.name)) return absl::OkStatus();
     // A server is left alone while another one reads from it.
     std::erase_if(changes, [&](const Change& change) { return work_.readers.contains(change.replica->address); });
     if (changes.empty()) return absl::OkStatus();
-    // Servers on which no request depends come first: they may answer when it is the others' turn.
+    // Changes servers on which no request depends first: they may serve while the other servers are changed.
     const auto rank = [&](const Change& change) {
       return std::make_pair(CouldServe(group, *change.replica), change.replica->is_ready);
     };
@@ -246,7 +246,7 @@ class Planner {
     steps.push_back(std::move(step));
   }
 
-  // Returns the call that gives the server these slots. Unset if the sources are busy, so that it must wait for others.
+  // Returns the call that gives the server these slots. Unset if the sources are busy with other calls.
   absl::StatusOr<std::optional<Bootstrap>> MakeCall(const GroupState& group, const ReplicaState& replica,
                                                     const SlotRange& slots, bool is_first) const {
     std::optional<std::vector<const ReplicaState*>> sources = ChooseSources(
@@ -332,7 +332,8 @@ absl::StatusOr<Bootstrap> PlanReplacement(const ClusterState& state, const std::
       if (group.replicas[j].address != address) continue;
       absl::StatusOr<Owners> owners = CurrentOwners(state);
       if (!owners.ok()) {
-        // Without a layout, the other servers say which slots the group answers for: this one may hold anything.
+        // Without a layout, the other servers' slots show for which slots the group answers. The replaced server may
+        // hold any.
         ClusterState others = state;
         others.groups[i].replicas[j].held.reset();
         owners = CurrentOwners(others);

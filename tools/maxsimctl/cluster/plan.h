@@ -24,11 +24,11 @@
 
 namespace maxsim::ctl::cluster {
 
-// At most this many servers fetch from one source at the same time. Two, so that the new group of a cluster of two
-// groups does not wait for the old one; a source with more readers would only serve each of them more slowly.
+// At most this many servers fetch from one source at the same time. More would only slow each other down. Two, so that
+// the servers of two groups can fetch from the same source without waiting.
 inline constexpr int kMaxReadersPerSource = 2;
 
-// Makes the server at `address` hold `slots`, in addition to those that it holds or instead of them.
+// Makes the server at `address` hold exactly `slots`. The server fetches them from `sources`.
 struct Bootstrap {
   std::string group;
   std::string address;
@@ -39,7 +39,7 @@ struct Bootstrap {
   friend bool operator==(const Bootstrap&, const Bootstrap&) = default;
 };
 
-// Makes the server hold fewer slots. The same call as Bootstrap, but only after the routers use the new layout.
+// Makes the server hold fewer slots, by the same call as Bootstrap. Comes only after the routers use the new layout.
 struct Trim {
   Bootstrap call;
 
@@ -64,7 +64,7 @@ struct SetLayout {
 };
 
 // Waits until the router uses at least this revision of the layout and, if `is_before_layout`, knows that the servers
-// hold the slots of the wanted layout; and then for `grace`, in which other routers notice the same.
+// hold the slots of the wanted layout. Then waits for `grace`, so that other routers notice it too.
 struct WaitForRouters {
   uint64_t revision = 0;
   absl::Duration grace;
@@ -73,7 +73,7 @@ struct WaitForRouters {
   friend bool operator==(const WaitForRouters&, const WaitForRouters&) = default;
 };
 
-// Waits until the router sends requests to the server at `address`, so that another server of its group may be taken.
+// Waits until the router sends requests to the server at `address`, so that another server of its group may be changed.
 struct WaitForReplica {
   std::string group;
   std::string address;
@@ -85,27 +85,27 @@ using Step = std::variant<Bootstrap, Trim, Unload, SetLayout, WaitForRouters, Wa
 
 struct PlanOptions {
   absl::Duration grace = absl::Seconds(10);  // ten times the interval at which routers poll by default
-  // Takes a server even if it is the only one of its group that answers for the group's slots.
+  // Allows a step to change a server even if it is the only one of its group that answers for the group's slots.
   bool allow_gaps = false;
 };
 
-// What a run has waited for, which no server reports. A new run starts with the defaults, and so waits again.
+// What this run has already waited for. No server reports it, so a new run starts with the defaults and waits again.
 struct Progress {
   uint64_t settled_revision = 0;     // the routers use this revision of the layout, or a later one
   bool is_ready_for_layout = false;  // the routers know that the servers hold the slots of the wanted layout
 };
 
 // Returns the steps that can begin now, at the same time. `running` are steps that have begun and not ended: Bootstrap,
-// Trim and Unload. Returns no steps if all that can be done is running; if `running` is empty as well, the wanted
-// layout is in force and every server that answers holds exactly its slots.
+// Trim and Unload. An empty result means that all possible steps are running. If `running` is empty as well, the move
+// is complete: the wanted layout is in force, and every server that answers holds exactly its slots.
 //
 // A step other than Bootstrap, Trim and Unload comes alone, and only when nothing is running. Servers that do not
-// answer are left alone. Of each group at most one server is worked on at a time. A server that answers for its group's
-// slots is worked on only while another one of its group does so too, unless options.allow_gaps.
+// answer get no steps. At most one server of a group is worked on at a time. Unless options.allow_gaps, a server that
+// answers for its group's slots is worked on only while another one of its group does so too.
 //
-// INVALID_ARGUMENT if `wanted` names a group that the cluster does not have. FAILED_PRECONDITION if a group of `wanted`
-// has no server that answers, if a server would be taken that is the only one to answer for its group, if no server
-// that answers holds a slot that another one needs, and for the reasons of CurrentOwners.
+// INVALID_ARGUMENT if `wanted` names a group that the cluster does not have. FAILED_PRECONDITION if no server of a
+// group in `wanted` answers, if the only server that answers for its group would have to be changed, if no server that
+// answers holds a slot that another one needs, and for the reasons of CurrentOwners.
 absl::StatusOr<std::vector<Step>> NextSteps(const ClusterState& state, const Owners& wanted, const PlanOptions& options,
                                             const Progress& progress, const std::vector<Step>& running);
 
@@ -115,18 +115,18 @@ struct PlannedStep {
   Step step;
 };
 
-// Returns all steps from `state` to the wanted layout, under the assumption that every step succeeds and that no server
-// comes or goes. Returns the first error of NextSteps on the way, so that a run can be refused before it begins.
+// Returns all steps from `state` to the wanted layout, assuming that every step succeeds and that no server comes or
+// goes. Returns the first error of NextSteps on the way, so that a run can be refused before it begins.
 absl::StatusOr<std::vector<PlannedStep>> MakePlan(const ClusterState& state, const Owners& wanted,
                                                   const PlanOptions& options);
 
-// Returns for what a step still waits, apart from the grace period, such as "the router uses revision 2". "" if for
-// nothing, and for steps that do not wait.
+// Returns what a step still waits for, such as "the router uses revision 2". The grace period does not count. Returns
+// "" if the step waits for nothing else.
 std::string WhatIsMissing(const Step& step, const ClusterState& state, const Owners& wanted);
 
-// Returns the Bootstrap that gives the server at `address` the slots of its group, whether it holds them already or
-// not. INVALID_ARGUMENT if no group has the address; FAILED_PRECONDITION if the group answers for no slots, and as
-// NextSteps.
+// Returns the Bootstrap that gives the server at `address` the slots of its group, even if it holds them already.
+// INVALID_ARGUMENT if no group has the address. FAILED_PRECONDITION if the group answers for no slots, and for the
+// reasons of NextSteps.
 absl::StatusOr<Bootstrap> PlanReplacement(const ClusterState& state, const std::string& address,
                                           const PlanOptions& options);
 

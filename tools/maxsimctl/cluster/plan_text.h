@@ -20,8 +20,8 @@ std::string DescribeStep(const Step& step);
 // Returns the bytes that a step moves between servers, about.
 uint64_t BytesToMove(const Step& step);
 
-// Returns how long a plan takes if each server that gets slots gets `bytes_per_second`, more than 0. Counts grace
-// periods, and for each round its longest step.
+// Returns how long a plan takes: the sum over its rounds of the longest step, grace periods included. Assumes that each
+// server receives `bytes_per_second`, which is more than 0.
 absl::Duration EstimateDuration(const std::vector<PlannedStep>& plan, double bytes_per_second);
 
 // Returns "1 h 20 min", "35 min", or "40 s".
@@ -29,7 +29,7 @@ std::string DescribeDuration(absl::Duration duration);
 
 Json OwnersJson(const Owners& owners);
 
-// Prints a plan that is not carried out, as text or as JSON. `wanted` is the layout at its end.
+// Prints a plan without carrying it out, as text or as JSON. `wanted` is the layout at its end.
 void PrintPlan(const std::string& name, const ClusterState& state, const Owners& wanted,
                const std::vector<PlannedStep>& plan, double bytes_per_second, const Context& context);
 

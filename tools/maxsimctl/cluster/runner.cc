@@ -17,11 +17,11 @@
 namespace maxsim::ctl::cluster {
 namespace {
 
-// A server that gets 1 TB at 100 MB/s needs three hours. This bound only ends calls that will never return.
+// A limit for calls that would never return. It is far above the three hours that 1 TB takes at 100 MB/s.
 constexpr absl::Duration kCallTimeout = absl::Hours(24);
 // A line about steps that still run comes this often.
 constexpr absl::Duration kSayEvery = absl::Seconds(30);
-// While steps run, the next ones are planned this often: the router may know more by then, and further steps may begin.
+// While steps run, new steps are planned at this interval, because the router may have noticed more by then.
 constexpr absl::Duration kPlanEvery = absl::Seconds(3);
 
 // Returns whether a step that failed like this may succeed a little later.
@@ -184,7 +184,8 @@ absl::Status Runner::DoSetLayout(const SetLayout& step) {
   const absl::StatusOr<v1::SetLayoutResponse> response = (*client)->SetLayout(request);
   progress_.is_ready_for_layout = false;
   if (!response.ok()) {
-    // If the answer to an earlier attempt was lost, the layout may be set already. The next state tells.
+    // ABORTED may mean that an earlier attempt set the layout and its answer was lost. If so, the next state shows the
+    // layout.
     const bool is_old = response.status().code() == absl::StatusCode::kAborted;
     return NoteFailure(step.address, Prefix(Cat(step.address, ": "), response.status()),
                        is_old || MayPass(response.status()));
@@ -242,7 +243,7 @@ absl::Status Runner::WaitForOne(absl::Duration at_most) {
 absl::Status Runner::End(Running& running) {
   const std::string& address = AddressOf(running.step);
   const Bootstrap* const call = CallOf(running.step);
-  // Which slots routers must hear of has changed, even if the call failed: its answer may have been lost.
+  // The server's slots may have changed even if the call failed, so the routers must be waited for again.
   if (std::holds_alternative<Bootstrap>(running.step)) progress_.is_ready_for_layout = false;
   if (!running.outcome.ok()) {
     return NoteFailure(address, Prefix(Cat(address, ": "), running.outcome.status()),
@@ -257,7 +258,8 @@ absl::Status Runner::End(Running& running) {
   return call == nullptr ? absl::OkStatus() : NoteCall(*call);
 }
 
-// Counts the failures of `what`, a server. Returns OK after a pause if the caller should try again.
+// Counts a failure of the server `what`. Returns `status` if it may not pass, or at the kMaxFailures-th failure.
+// Otherwise sleeps for options.retry_pause and returns OK: the caller should try again.
 absl::Status Runner::NoteFailure(const std::string& what, const absl::Status& status, bool may_pass) {
   if (!may_pass || ++failures_[what] >= kMaxFailures) return status;
   Say(Cat("failed: ", status.message(), "; trying again"));
@@ -265,7 +267,8 @@ absl::Status Runner::NoteFailure(const std::string& what, const absl::Status& st
   return absl::OkStatus();
 }
 
-// Returns an error if a server reports after several calls that it does not hold what it was told to hold.
+// Counts the calls that gave a server these slots. Returns INTERNAL at the kMaxFailures-th: the call succeeds each
+// time, but the server does not report that it holds the slots.
 absl::Status Runner::NoteCall(const Bootstrap& call) {
   const std::string slots = collection::FormatSlotRange(call.slots);
   if (++calls_[Cat(call.address, " ", slots)] < kMaxFailures) return absl::OkStatus();

@@ -23,7 +23,7 @@ namespace maxsim::ctl::cluster {
 struct RunOptions {
   PlanOptions plan;
   std::string residency;  // of the collection on servers that get slots; "" means the server's default
-  // How long to wait for one thing that should happen by itself, such as a router that notices a layout.
+  // How long one wait may take, such as the wait until a router notices a layout.
   absl::Duration patience = absl::Minutes(10);
   // The interval at which the cluster's state is read while waiting.
   absl::Duration poll_interval = absl::Milliseconds(500);
@@ -51,10 +51,10 @@ class Runner {
   Runner& operator=(const Runner&) = delete;
 
   // Carries out the plan from the cluster's present state to the wanted layout. A step that fails because a server does
-  // not answer or is busy (UNAVAILABLE, RESOURCE_EXHAUSTED) is planned again, up to kMaxFailures times for each server.
-  // Otherwise returns the step's error, when the other steps have ended. ABORTED if another command changes the layout
-  // meanwhile; DEADLINE_EXCEEDED if something does not happen for options.patience; errors of NextSteps and Servers.
-  // After an error, another run goes on where this one stopped.
+  // not answer or is busy (UNAVAILABLE, RESOURCE_EXHAUSTED) is planned again, until a server has failed kMaxFailures
+  // times. For another failure, lets the running steps end and returns the failed step's error. ABORTED if another
+  // command changes the layout meanwhile; DEADLINE_EXCEEDED if a wait takes longer than options.patience; errors of
+  // NextSteps and Servers. After an error, a new run continues where this one stopped.
   absl::StatusOr<RunReport> Move(const Owners& wanted);
 
   // Carries out a step of PlanReplacement, and waits until the router uses the server.
@@ -79,7 +79,8 @@ class Runner {
   absl::Status DoAlone(const Step& step, const ClusterState& state, const Owners& wanted);
   absl::Status DoSetLayout(const SetLayout& step);
   absl::Status WaitALittle(const Step& step, const std::string& missing);
-  // Waits until a running step has ended, and ends it, or for this time. Returns the step's error if the run must end.
+  // Waits at most `at_most` until a running step has ended, and processes its outcome. Returns the step's error if the
+  // run must end, otherwise OK.
   absl::Status WaitForOne(absl::Duration at_most);
   absl::Status End(Running& running);
   absl::Status NoteFailure(const std::string& what, const absl::Status& status, bool may_pass);

@@ -24,11 +24,12 @@ using collection::SlotRange;
 // The value of LiveInfo.log for a collection whose writes are ordered by a stream.
 constexpr char kStreamLog[] = "nats";
 
-// A server answers GetInfo within milliseconds, so one that takes longer does not answer.
+// A server answers GetInfo within milliseconds. One that takes longer than this counts as not answering.
 constexpr absl::Duration kInfoTimeout = absl::Seconds(5);
 constexpr size_t kMaxThreads = 32;
 
-// Pings during long calls show within a minute that a server's machine is gone. Servers allow pings every 10 s.
+// The interval of gRPC's pings during long calls. If the server's machine is gone, the call then fails within a minute.
+// Servers allow a ping every 10 s.
 constexpr absl::Duration kKeepaliveTime = absl::Seconds(30);
 
 const v1::CollectionInfo* FindReport(const v1::GetInfoResponse& info, const std::string& name) {
@@ -94,7 +95,7 @@ absl::Status NoteRouterReport(const std::string& name, const v1::ReplicaInfo& re
     replica.lag = held.lag_writes();
     const absl::StatusOr<SlotRange> slots = SlotsFrom(held.has_slots(), held.slots(), replica.address);
     if (!slots.ok()) return slots.status();
-    // A generation of 0 means that the server has the name, but could not load the collection.
+    // A generation of 0 means that the server was told to serve the collection, but could not load it.
     if (held.generation() > 0) replica.held_by_router = *slots;
   }
   replica.held = replica.held_by_router;

@@ -14,10 +14,10 @@
 
 namespace maxsim::ctl::cluster {
 
-// Returns the state of collection `name` from the report of the router and those of the servers, by address. A server
-// without a report does not answer, and `problems` says why. Pure. FAILED_PRECONDITION if the router's report is not
-// one of a router, or if no stream orders the writes of the collection; NOT_FOUND, with the names that there are, if
-// the router does not have the collection; INTERNAL for an impossible report.
+// Returns the state of collection `name`. `servers` has the reports of the servers, by address. A server without a
+// report counts as not answering; `problems` has the reasons, by address. Pure. FAILED_PRECONDITION if the report in
+// `router` is not one of a router, or if no stream orders the writes of the collection; NOT_FOUND, with the names that
+// there are, if the router does not have the collection; INTERNAL for an impossible report.
 absl::StatusOr<ClusterState> StateFrom(const std::string& name, const v1::GetInfoResponse& router,
                                        const std::map<std::string, v1::GetInfoResponse>& servers,
                                        const std::map<std::string, std::string>& problems);
@@ -25,8 +25,8 @@ absl::StatusOr<ClusterState> StateFrom(const std::string& name, const v1::GetInf
 // Not thread-safe. The clients that it returns are thread-safe, and live as long as this object.
 class Servers {
  public:
-  // `context` must live longer. `group_token_file` names the file of the token for the servers of the groups; "" means
-  // that they take the router's.
+  // `context` must outlive this object. `group_token_file` is the file with the token for the servers of the groups; ""
+  // means that they take the router's token.
   Servers(Context& context, std::string group_token_file)
       : context_(context), group_token_file_(std::move(group_token_file)) {}
 

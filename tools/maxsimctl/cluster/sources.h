@@ -1,4 +1,4 @@
-// Chooses the servers from which another one gets the slots that it is to hold. Pure.
+// Chooses the servers from which a server fetches the slots that it is to hold. A pure function: no network.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,11 @@
 
 namespace maxsim::ctl::cluster {
 
-// Returns servers that together hold `slots`, in the order of the slots that they are for; unset if there are none.
-// Chooses among those that answer and for which `may_read` returns true. For each slot prefers servers of `group` (the
-// one that gets the slots), then those that are ready, then those that reach furthest, because each source sends all
-// that it holds, so that few are better than many; then the smallest lag, and then the least bytes. Pointers are to
-// members of `state`.
+// Returns servers that together hold `slots`, in the order of their slots; unset if no such servers exist. Chooses only
+// servers that answer and for which `may_read` returns true. For each slot not yet covered, takes the best server by,
+// in this order: it is of `group` (the group that gets the slots); it is ready; it holds the most of the following
+// slots, because few sources are better than many; the smallest lag; the fewest bytes. Pointers are to members of
+// `state`.
 std::optional<std::vector<const ReplicaState*>> ChooseSources(const ClusterState& state, const std::string& group,
                                                               const collection::SlotRange& slots,
                                                               const std::function<bool(const ReplicaState&)>& may_read);

@@ -17,8 +17,8 @@
 namespace maxsim::ctl {
 namespace {
 
-// Returns what the user can do if a server cannot be reached. Reads gRPC's own messages, because its errors have no
-// data beside their code.
+// Returns what the user can do if a server cannot be reached. Must recognize gRPC's messages by their words, because
+// gRPC's errors have no other details.
 const char* ReachHint(absl::string_view message, bool tls) {
   if (absl::StrContains(message, "http1.x")) return "is this its HTTP port? The gRPC port is wanted";
   if (absl::StrContains(message, "DNS resolution")) return "is the name right?";
@@ -141,8 +141,8 @@ absl::Status Context::AddAdvice(const absl::Status& status, absl::Duration deadl
       return absl::UnauthenticatedError(absl::StrCat(
           status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));
     case absl::StatusCode::kDeadlineExceeded:
-      // If the deadline passed in the server, the server's message says at which step, so it is added. gRPC's own
-      // message does not say it and is left out.
+      // If the deadline passed in the server, adds the server's message, which says at which step. Leaves out gRPC's
+      // own message, which says nothing more.
       return absl::DeadlineExceededError(absl::StrCat(
           "no answer from ", options.server, " within ", absl::ToDoubleSeconds(deadline), " s (see --timeout)",
           absl::StartsWithIgnoreCase(status.message(), "deadline exceeded") ? ""
@@ -188,7 +188,7 @@ double Shortest(float value) {
 
 Json PayloadJson(const std::string& payload) {
   if (payload.empty()) return nullptr;
-  // Writing JSON needs a stack as deep as its nesting, and the server may send any nesting.
+  // A payload that is nested too deeply is printed as a string. To write it as JSON would need too deep a stack.
   if (!collection::CheckPayload(payload).ok()) return payload;
   Json json = Json::parse(payload, nullptr, /*allow_exceptions=*/false);
   return json.is_discarded() ? Json(payload) : json;

@@ -46,9 +46,10 @@ class Context {
   // AddAdvice.
   absl::StatusOr<client::Client*> Connect();
 
-  // Makes a client for `target` with the global options. It sends the bearer token `token`, if that is not empty.
-  // During long calls it pings the server after each `keepalive_time`, so that these end if the server's machine is
-  // gone; zero means no pings. AddAdvice names --server, so it does not fit errors of a client for another server.
+  // Makes a client for `target` with the global options. The client sends the bearer token `token`, unless that is
+  // empty. During long calls it pings the server after each `keepalive_time`, so that a call ends if the server's
+  // machine is gone; zero means no pings. Do not pass the client's errors to AddAdvice if `target` is not --server,
+  // which AddAdvice names.
   absl::StatusOr<std::unique_ptr<client::Client>> MakeClient(const std::string& target, const std::string& token,
                                                              absl::Duration keepalive_time) const;
 
@@ -58,16 +59,16 @@ class Context {
   // Adds advice to the status of a failed call: what the user can do about it.
   absl::Status AddAdvice(const absl::Status& status) const;
 
-  // Does the same as AddAdvice for calls that load, create or change whole collections, because these have another
+  // Does the same as AddAdvice, but for calls that load, create or change whole collections: these have a longer
   // deadline.
   absl::Status AddAdminAdvice(const absl::Status& status) const;
 
   // Does the same for a call whose deadline is `deadline` after its begin.
   absl::Status AddAdvice(const absl::Status& status, absl::Duration deadline) const;
 
-  // Returns the server's description of the collection of this name; an empty name means the server's only collection,
-  // or the only one that is ready. NOT_FOUND, or INVALID_ARGUMENT if the name is empty and several collections could be
-  // meant, lists their names.
+  // Returns the server's description of the collection `name`. An empty name means the server's only collection, or the
+  // only one that is ready. NOT_FOUND if there is none; INVALID_ARGUMENT if the name is empty and several collections
+  // could be meant. The message lists the names of the collections.
   absl::StatusOr<v1::CollectionInfo> FindCollection(const std::string& name);
 
   void Print(const Json& json) const;

@@ -38,8 +38,8 @@ std::vector<std::string> ParseIdList(std::string_view text);
 // Reads a file to its end, as ReadWholeFile does; "-" reads standard input.
 absl::StatusOr<std::string> ReadText(const std::string& path);
 
-// Makes candidates of a collection with this type of ids. Returns INVALID_ARGUMENT if there are no ids, or, naming the
-// id, if one is not a 64-bit integer and the collection has integer ids.
+// Turns ids into candidates of a collection whose ids have this type. Returns INVALID_ARGUMENT if there are no ids, or
+// if the type is integer and an id is not a 64-bit integer; the message names that id.
 absl::StatusOr<v1::Candidates> MakeCandidates(absl::Span<const std::string> ids, v1::IdType type);
 
 // Reads a file of query texts; "-" reads standard input.

@@ -59,8 +59,8 @@ absl::Status CheckResponse(const v1::RerankRequest& request, const v1::RerankRes
   if (result.alignments_size() != (request.return_alignments() ? hits : 0)) {
     return wrong(Cat(result.alignments_size(), " alignments for ", hits, " documents"));
   }
-  // Only the server knows how many tokens a text has. For a text, this checks only that all alignments are equally
-  // long.
+  // Only the server knows how many tokens a query text has. For a text, this checks only that all alignments have the
+  // same length.
   const int num_tokens = !request.queries(0).has_text() ? static_cast<int>(request.queries(0).tokens().num_tokens())
                          : result.alignments_size() > 0 ? result.alignments(0).document_tokens_size()
                                                         : 0;

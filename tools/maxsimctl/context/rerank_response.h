@@ -35,7 +35,7 @@ std::string RefinementText(const v1::Refinement& refinement);
 std::vector<int64_t> RanksOf(int64_t offset, const v1::QueryResult& result);
 
 // Returns why candidates could not be scored: the server has lost a device, or, at a router, groups do not answer. If
-// the response names no groups, both are possible, because a router does not name them to tenants.
+// the response names no groups, the text allows for both reasons: a router does not name its groups to tenants.
 std::string WhyUnavailable(const v1::RerankResponse& response);
 
 Json ToJson(const v1::RerankRequest& request, const v1::RerankResponse& response);

@@ -34,7 +34,7 @@ struct RunComparison {
   size_t num_unjudged = 0;  // queries of a run without a relevant document
 };
 
-// Measures both runs. A query that only one run has counts as 0 in the other, as if it had found nothing.
+// Measures both runs. If only one run has a query, the other run's measures for it are 0.
 void MeasureRuns(const Run& run_a, const Run& run_b, const Judgements& judgements, RunComparison& comparison) {
   std::set<std::string> queries;
   for (const Run* run : {&run_a, &run_b}) {

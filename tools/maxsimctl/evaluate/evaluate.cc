@@ -63,8 +63,8 @@ class Evaluation {
   // Returns the server's ranking. `first_stage` is null if the whole collection is ranked.
   absl::StatusOr<std::vector<RunDocument>> Rank(size_t query, const std::vector<RunDocument>* first_stage,
                                                 Context& context);
-  // Adds the candidates to a request. Returns their ids in the form in which they are sent; empty if the collection
-  // cannot have any of them.
+  // Adds the candidates to a request, without ids that the collection's id type excludes. Returns the ids that are
+  // sent, in their order; empty if none is left.
   std::vector<std::string> AddCandidates(const std::vector<RunDocument>& first_stage, v1::RerankRequest& request);
   std::vector<std::string> ReferenceRanking(size_t query) const;
 
@@ -195,11 +195,11 @@ absl::StatusOr<std::vector<RunDocument>> Evaluation::Rank(size_t query, const st
       return absl::InternalError(
           Cat("the server's answer is wrong: position ", position, " of ", sent.size(), " candidates"));
     }
-    // Uses the first stage's spelling of an integer id, because the judgements have the same.
+    // Keeps the first stage's spelling of an integer id ("007"), because the judgements are looked up by it.
     ranking.push_back({first_stage != nullptr ? sent[position] : IdText(result, i), result.scores(i)});
   }
   const auto num_missing = static_cast<int64_t>(MissingIds(result).size());
-  // Counts a query once, whether the server reported a missing candidate or an id has the wrong type.
+  // Counts the query unless AddCandidates has counted it already, because an id had the wrong type.
   unranked_.num_queries += num_missing > 0 && unranked_.num_missing == num_missing_before ? 1 : 0;
   unranked_.num_missing += num_missing;
   unranked_.num_unavailable += result.unavailable_documents();

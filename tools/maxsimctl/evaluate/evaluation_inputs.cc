@@ -43,7 +43,7 @@ std::vector<std::string> JudgedDocuments(const EvaluationInputs& inputs) {
   return {ids.begin(), ids.end()};
 }
 
-// Returns how many of `ids` the collection lacks; it lacks an id of the wrong type, too.
+// Returns how many of `ids` the collection lacks. An id that is not of the collection's id type counts as lacking.
 absl::StatusOr<int64_t> CountUnknown(const std::vector<std::string>& ids, const EvaluationInputs& inputs,
                                      const v1::CollectionInfo& collection, Context& context) {
   constexpr size_t kIdsPerCall = 1000;

@@ -40,7 +40,7 @@ struct EvaluationInputs {
 };
 
 // Reads the files. Returns INVALID_ARGUMENT if they do not fit together: different numbers of queries, a query without
-// the text that must be sent, an id that two queries of a first stage share.
+// the text that must be sent, or two queries with one id.
 absl::StatusOr<EvaluationInputs> ReadEvaluationInputs(const EvaluationFiles& files);
 
 // Reads a run from a file; "-" reads standard input.
@@ -53,7 +53,7 @@ std::string SomeIds(const std::vector<std::string>& ids);
 // relevant document that have no candidates.
 void RemarkUnmatchedQueries(const EvaluationInputs& inputs, const EvaluationFiles& files, const Context& context);
 
-// Writes a line if judged documents are not in the collection, because only bad figures would show this otherwise.
+// Writes a line if judged documents are not in the collection. Without it, only bad figures would hint at the mistake.
 void RemarkUnknownJudgements(const EvaluationInputs& inputs, const v1::CollectionInfo& collection, Context& context);
 
 }  // namespace maxsim::ctl

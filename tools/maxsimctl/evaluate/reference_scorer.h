@@ -27,13 +27,13 @@ class ReferenceScorer {
 
   const collection::Manifest& manifest() const { return manifest_; }
 
-  // Returns the FP64 scores of the documents at `ordinals`, in that order, or of all documents if it is null. First
-  // rounds the query to the collection's storage type. Ordinals number the documents of all shards, in the manifest's
-  // order.
+  // Returns the FP64 scores of the documents at `ordinals`, in that order; if `ordinals` is null, those of all
+  // documents. Rounds the query to the collection's storage type first. Ordinals number the documents of all shards, in
+  // the manifest's order.
   std::vector<ReferenceScore> Scores(const QuerySet& queries, int64_t query,
                                      const std::vector<uint64_t>* ordinals) const;
 
-  // Returns OK if the files that Scores read were whole and unchanged. Call it before trusting the scores.
+  // Returns OK if the files that Scores has read were complete and unchanged. Call it before you trust the scores.
   absl::Status Check() const;
 
   std::string IdText(uint64_t ordinal) const;

@@ -37,7 +37,7 @@ void ScoreComparison::Add(absl::Span<const ReturnedDocument> answer, absl::Span<
       error_by_score = std::max(error_by_score, Relative(difference, expected_score.score));
     if (rank < expected.size() && expected[rank].position == hit.position) ++num_in_place;
     if (rank > 0 && hit.score > answer[rank - 1].score) ++num_disordered;
-    // The position is erased, so that a document that the server returned twice counts only once.
+    // Erases the position from `wanted`, so that a document that the server returned twice counts only once.
     if (wanted.erase(hit.position) == 1) {
       ++num_shared;
     } else if (!expected.empty() &&

@@ -70,8 +70,8 @@ class Verification {
     v1::RerankRequest request;
     request.set_collection(collection_.name());
     request.set_top_k(static_cast<uint32_t>(options_.top_k));
-    // The reference scores every candidate, so the server must too: this asks for refinement of all documents instead
-    // of a selection by codes.
+    // Asks the server to score every candidate exactly, as the reference does, and not only those that its codes
+    // select.
     request.mutable_refinement()->set_documents(std::numeric_limits<uint32_t>::max());
     *request.add_queries() = client::MakeQuery(QueryTokens(queries_, query));
     const bool whole = options_.num_candidates == 0;

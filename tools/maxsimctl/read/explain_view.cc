@@ -32,7 +32,7 @@ std::string TokenName(const std::vector<std::string>& tokens, size_t i) {
   return i < tokens.size() ? command_line::WithoutControls(tokens[i]) : "#" + std::to_string(i);
 }
 
-// Returns the largest similarity, which is the scale of bars and heat, or 1 where nothing is positive.
+// Returns the largest similarity, to which bars and colours are scaled. Returns 1 if no similarity is positive.
 double Scale(const std::vector<float>& similarities) {
   float largest = 0;
   for (const float s : similarities) largest = std::max(largest, s);

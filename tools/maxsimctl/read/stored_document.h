@@ -12,7 +12,7 @@ namespace maxsim::ctl {
 
 std::string StoredIdText(const v1::StoredDocument& document);
 
-// Returns the values of the document's tokens, [num_tokens, dim]. INTERNAL if there are not as many as it says.
+// Returns the values of the document's tokens, [num_tokens, dim]. INTERNAL if its data has another size.
 absl::StatusOr<std::vector<float>> StoredValues(const v1::StoredDocument& document);
 
 // Returns the document as an object, with "tokens" as rows of values if it has them. Errors are those of StoredValues.

@@ -14,7 +14,7 @@
 namespace maxsim::ctl {
 namespace {
 
-// The deadline of the call if --timeout is not longer: a terabyte takes about three hours at 100 MB/s.
+// The call's deadline, unless --timeout is longer: a terabyte takes about three hours at 100 MB/s.
 constexpr absl::Duration kBootstrapTimeout = absl::Hours(6);
 
 struct BootstrapOptions {

@@ -13,7 +13,7 @@
 namespace maxsim::ctl {
 namespace {
 
-// This is less than the number of ids that a server accepts, so that a request with long ids stays below the server's
+// Less than the number of ids that a server accepts, so that a request with long ids stays below the server's
 // limits.max_request_bytes.
 constexpr int kDeletedPerRequest = 1000;
 
@@ -123,7 +123,7 @@ absl::Status RunDeleteMatching(const DeleteOptions& options, Context& context) {
   request.set_min_sequence(options.min_sequence);
   const absl::StatusOr<v1::DeleteResponse> deleted = (*client)->DeleteMatching(request);
   if (!deleted.ok()) {
-    // This is a line of its own, because a router's error already has the number of its last call.
+    // Prints the total in a line of its own. A router's error has a number too, but only that of its last call.
     const auto num_deleted = static_cast<int64_t>(client::NumDeletedOf(deleted.status()).value_or(0));
     if (num_deleted > 0) {
       context.err() << command_line::WithoutControls(Cat(

@@ -32,8 +32,8 @@ class UpsertLines final : public DocumentSource {
   std::string Where() const override { return Cat(name_, ":", line_number_); }
 
  private:
-  // Reads the next line into line_, without its end; returns false after the last one. A line without an end takes no
-  // more memory than the longest line that is allowed.
+  // Reads the next line into line_, without its line end. Returns false after the last line. INVALID_ARGUMENT for a
+  // line longer than kMaxUpsertLineBytes, before all of it is read.
   absl::StatusOr<bool> NextLine() {
     ++line_number_;
     line_.clear();

@@ -28,8 +28,7 @@ constexpr int kBatchDocuments = 1000;
 constexpr uint64_t kBatchBytes = 4 << 20;
 // Bytes that each document adds to a request beyond its own size, including a share of the request's other bytes.
 constexpr uint64_t kFrameBytes = 8;
-// So many attempts that only --timeout ends them: a write that the server refuses because its queue or memory is full
-// is retried until then.
+// Never reached: if the server's queue or memory is full, a write is repeated until --timeout ends it.
 constexpr int kMaxAttempts = 1'000'000;
 
 struct UpsertOptions {

@@ -80,8 +80,8 @@ class UpsertLineEvents : public JsonEvents {
       return true;
     }
     if (depth() == 2 && In(Member::kTokens) && num_rows_ == 0) {
-      // "tokens" holds the tokens' texts, which `explain` shows, and not their vectors. If numbers or rows came before
-      // this string, parsing has already failed.
+      // "tokens" begins with a string. So it holds the tokens' texts, which `explain` shows, and not vectors. From here
+      // on it is read like any other field of the payload.
       has_words_ = true;
       member_ = Member::kField;
       seen_ &= ~(1u << static_cast<int>(Member::kTokens));
@@ -168,7 +168,7 @@ class UpsertLineEvents : public JsonEvents {
            Fail(Cat("\"tokens\": row ", num_rows_ - 1, " has ", length, " numbers, but row 0 has ", row_length_));
   }
 
-  // A payload made of the line's fields is as deep as the line. JsonEvents allows one level more, for a "payload"
+  // Checks the nesting of a payload made of the line's fields. JsonEvents allows one level more, for a "payload"
   // member.
   bool FitsPayload() { return depth() <= collection::kMaxPayloadDepth || FailTooDeep(collection::kMaxPayloadDepth); }
 
