@@ -1,18 +1,18 @@
-"""Error messages for calls that did not reach a server, or did not get an answer in time. They replace gRPC's own
-message, which selects them by its words, and which the error's `__cause__` keeps."""
+"""Error messages for calls that did not reach a server, or did not get an answer in time. Each replaces a message of
+gRPC, which is recognised by its words. The error's `__cause__` keeps gRPC's message."""
 
 from __future__ import annotations
 
 import re
 
-# The beginning of messages that gRPC makes itself, without an answer from a server.
+# How the messages begin that gRPC itself makes if no server was reached.
 _NOT_REACHED = re.compile(
     "connections to all backends failing|failed to connect to all addresses|empty address list|"
     "DNS resolution failed|errors resolving|address lookup failed",
     re.IGNORECASE,
 )
 _OUT_OF_TIME = re.compile("deadline exceeded", re.IGNORECASE)
-# Reasons, each with words that identify it. The words come from gRPC, OpenSSL or BoringSSL. The first match counts.
+# Reasons, each with the words (of gRPC, OpenSSL or BoringSSL) that identify it in a message. The first match counts.
 _REASONS = (
     ("http1.x", "it answers in HTTP/1"),
     ("DNS resolution|errors resolving|address lookup", "no address was found for the name"),

@@ -106,8 +106,8 @@ class AsyncClient(
         max_in_flight: int = DEFAULT_IN_FLIGHT,
         timeout: float | None = None,
     ) -> AsyncIterator[StreamAnswer]:
-        """Client.rerank_stream: `async for answer in client.rerank_stream(requests)`. Requests may come from an
-        asynchronous iterator."""
+        """Does what Client.rerank_stream does: `async for answer in client.rerank_stream(requests)`. Requests may also
+        come from an asynchronous iterator."""
         timeout = check_stream_arguments(requests, ordered, max_in_flight, timeout)
         open_requests, places = OpenRequests(ordered), asyncio.Semaphore(max_in_flight)
         failures: list[Exception] = []
@@ -180,12 +180,13 @@ async def _send(
     ended: asyncio.Event,
     failures: list[Exception],
 ) -> None:
-    """Writes the requests of a stream. If a request or its iterator fails, keeps the failure and ends the stream
-    after the requests that were sent. This function may wait for a place in flight, so code that sets `ended` must
-    also release a place."""
+    """Writes the requests of a stream. If a request is wrong or its iterator raises, appends the exception to
+    `failures` and ends the stream after the requests that were sent. May be waiting for `places`, so code that sets
+    `ended` must also release a place."""
 
     async def write(request: Request) -> bool:
-        """Returns False if the stream has ended. The reader of the stream learns the reason."""
+        """Writes a request when a place is free. Returns False if the stream has ended. The code that reads the answers
+        gets the reason."""
         await places.acquire()
         if ended.is_set():
             return False

@@ -76,7 +76,8 @@ def whole_number(value: object, name: str, least: int, most: int | None = None) 
 
 
 def sequence(value: object, name: str) -> int:
-    """Returns the sequence number of a write. None becomes 0, which stands for no write."""
+    """Checks the sequence number of a write and returns it. For None returns 0, which means that no write is asked
+    for."""
     return 0 if value is None else whole_number(value, name, 0, MAX_SEQUENCE)
 
 

@@ -127,7 +127,8 @@ class AsyncDocumentMethods(BaseClient):
         end = CallEnd(call)
         failure: Exception | None = None
         try:
-            # A write to a stream that has ended raises. The reason why the stream ended is raised by the call itself.
+            # Writing to a stream that the server has ended raises. This is ignored: `await call` raises the server's
+            # error.
             with contextlib.suppress(*_ENDED):
                 try:
                     async for document in _each(documents):

@@ -66,10 +66,11 @@ class BaseClient(abc.ABC):
             given: $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
         client_id: the name by which a busy server shares its time among clients. It replaces this machine's address,
             and is sent as the metadata `client_key`, the server's batching.client_key. None: $MAXSIM_CLIENT_ID.
-        tls: True speaks TLS, False never. ca_file (PEM): the authorities that may have signed the server's
-            certificate, or None for those of the system. cert_file and key_file: this client's certificate and key.
-            Each of these files turns TLS on. None: $MAXSIM_CA_FILE, $MAXSIM_CLIENT_CERT_FILE,
-            $MAXSIM_CLIENT_KEY_FILE. Without TLS, the token is sent unencrypted.
+        tls: True uses TLS, False does not. None uses TLS if there is a ca_file or a cert_file. Without TLS, the token
+            is sent unencrypted.
+        ca_file (PEM): the authorities that may have signed the server's certificate, or None for those of the system.
+            cert_file and key_file: this client's certificate and key. Unless tls is False, files that are not given
+            come from $MAXSIM_CA_FILE, $MAXSIM_CLIENT_CERT_FILE and $MAXSIM_CLIENT_KEY_FILE.
         server_name: the name in the server's certificate, if it is not the target's host.
         credentials: gRPC credentials, which replace tls and its files.
         options: further channel options, which take precedence over those of this class.

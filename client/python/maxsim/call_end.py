@@ -11,7 +11,7 @@ import grpc.aio
 
 _ResultT = TypeVar("_ResultT")
 
-# The message that grpc.aio gives to a write that fails because the call has ended.
+# The message of grpc.aio's error if a write fails because the call has ended.
 _WRITE_FAILED = "Internal error from Core"
 
 # The longest wait for a status. A status that is on its way arrives without delay; the limit is for a lost

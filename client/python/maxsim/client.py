@@ -112,7 +112,8 @@ class Client(
         failures: list[Exception] = []
 
         def messages() -> Iterator[pb.RerankRequest]:
-            """Runs in a thread of gRPC. It must not refer to anything that keeps the call alive."""
+            """Yields the requests to gRPC, which runs this generator in a thread of its own. Must not refer to the
+            call, because that would keep an abandoned call alive."""
             try:
                 for request in requests:
                     places.acquire()

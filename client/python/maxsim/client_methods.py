@@ -123,7 +123,8 @@ class ClientMethods(
         )
 
     def reload(self, name: str, *, timeout: float | None = None) -> BoolT:
-        """Loads and serves the published generation. Returns False if the server was already serving it."""
+        """Loads the newest published generation (version) of the collection's files, and serves it. Returns False if
+        the server was already serving it."""
         return self._ask(
             "admin.ReloadCollection",
             lambda: admin_pb2.ReloadCollectionRequest(name=arguments.text(name, "name")),
@@ -163,8 +164,8 @@ class ClientMethods(
         storage: "f16", "bf16", "f32", or "i8", which takes half the space of "f16". id_type: "string" or "int64".
         residency and replicate: as for `load`. encoder: the model that makes the vectors, in the form of
         info().encoder. If it is given, the server encodes text for this collection only with that encoder.
-        codes: the number of planes of the codes that are stored beside the vectors and that searches scan: 1, 2 or 4,
-        or 0 for no codes.
+        codes: the bits per value (1, 2 or 4) of the compressed codes that are stored in addition to the vectors, and
+        that searches scan first; 0 for no codes.
         code_factors: with codes, also stores the length of each vector, for models whose vectors differ in length.
         fields: values of payloads that requests can filter by, such as "lang:keyword=meta.lang,year:integer", in the
         form that CollectionWriter takes.
@@ -181,8 +182,8 @@ class ClientMethods(
         )
 
     def compact_collection(self, name: str, *, timeout: float | None = None) -> BoolT:
-        """Writes the changes of a live collection into its next generation, and serves that. Returns False if there
-        were no changes. The server also compacts by itself."""
+        """Compacts a live collection: writes it with all changes into its next generation (version of its files), and
+        serves that. Returns False if there were no changes. The server also compacts by itself."""
         return self._ask(
             "admin.CompactCollection",
             lambda: admin_pb2.CompactCollectionRequest(name=arguments.text(name, "name")),
@@ -203,7 +204,7 @@ class ClientMethods(
     def delete(
         self, collection: str, ids: Ids, *, version: int | None = None, timeout: float | None = None
     ) -> WriteResultsT:
-        """Deletes documents from a live collection. It returns when no later request sees them.
+        """Deletes documents from a live collection. When it returns, no later request sees them.
 
         `ids` are all strings or all integers. An id that the collection does not hold has the outcome "not_found",
         which is no error. With a `version` (1 or more), a document whose version is the same or newer stays (outcome

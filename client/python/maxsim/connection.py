@@ -46,8 +46,8 @@ def resolve(
     client_key: str,
     options: Mapping[str, Any] | None,
 ) -> Connection:
-    """Completes a client's arguments from the environment. Reads files once, here. OSError: a file cannot be read.
-    ValueError: an argument has a wrong type, or contradicts another one."""
+    """Completes a client's arguments from the environment. Reads the files now, and only once. OSError: a file cannot
+    be read. ValueError: an argument has a wrong type, or contradicts another one."""
     _check_types(locals())
     if token is not None and token_file is not None:
         raise ValueError("give token or token_file, not both")

@@ -130,15 +130,14 @@ class DocumentMethods(BaseClient):
         """Writes any number of documents over one stream, in the forms that `upsert` takes. Returns when all are
         written.
 
-        Another thread takes them from the iterable as fast as the server writes, and holds only one batch in memory,
-        of at most `batch_documents` documents and about `batch_bytes`. If the server's memory is full, the server
-        waits a while. Nothing is retried, because a document that was taken from the iterable cannot be taken again;
-        use `upsert`, which also takes an iterable, if you need retries. After an error, the documents of earlier
+        Another thread takes the documents from the iterable as fast as the server writes, and holds only one batch in
+        memory, of at most `batch_documents` documents and about `batch_bytes`. If the server's memory is full, the
+        server waits a while. Nothing is retried, because a document that was taken from the iterable cannot be taken
+        again; use `upsert`, which also takes an iterable, if you need retries. After an error, the documents of earlier
         batches may have been written. It does no harm to write all of them again.
 
-        An exception of the iterable is raised, and so is a ValueError for a wrong document; the documents before it
-        are written. `timeout` bounds the whole stream, in seconds above 0. If it is None, the stream has no time
-        limit."""
+        An exception of the iterable is raised, and so is a ValueError for a wrong document; the documents before it are
+        written. `timeout` bounds the whole stream, in seconds above 0. If it is None, the stream has no time limit."""
         limit = check_upsert_stream(documents, batch_documents, batch_bytes, timeout)
         batches = UpsertBatches(collection, batch_documents, batch_bytes)
         max_bytes = request_bytes(self._server_limits(timeout))
@@ -156,7 +155,7 @@ class DocumentMethods(BaseClient):
                         yield full
             except Exception as failure:
                 # gRPC would only print this exception. Keep it for the caller, and end the stream after the documents
-                # so far.
+                # that came before.
                 failures.append(failure)
             rest = batches.rest()
             if rest is not None:
@@ -182,7 +181,7 @@ class DocumentMethods(BaseClient):
         timeout: float | None = None,
     ) -> DeleteSummary:
         """Deletes the documents of a live collection that match `filter`, which is in any form that `rerank` takes.
-        Returns how many were deleted, when every later request is without them.
+        Returns how many were deleted, once no later request sees them.
 
         The server finds the documents that match, then deletes them by their ids. If another client replaces a document
         between the two steps, the new document is deleted as well, even if it does not match. One request deletes at
@@ -196,11 +195,11 @@ class DocumentMethods(BaseClient):
 
         There is no default for `filter`, so that nobody deletes all documents by mistake.
 
-        Requests are retried like those of `rerank`, and also if the server is busy with other deletes of this kind. The
-        result does not count documents that an attempt deleted whose answer was lost. Errors are those of `delete`;
-        `num_deleted` of an error is the number of documents that were deleted before it. A retry, or a call after an
-        error, also deletes documents that match and were written since the first attempt, unless `version` protects
-        them."""
+        Requests are retried like those of `rerank`, and also if the server is busy with other deletes of this kind. If
+        the answer to an attempt is lost, the result does not count the documents that this attempt deleted. Errors are
+        those of `delete`; `num_deleted` of an error is the number of documents that were deleted before it. A retry, or
+        a call after an error, also deletes documents that match and were written since the first attempt, unless
+        `version` protects them."""
         deletes = MatchingDeletes(collection, filter, version, min_sequence)
         while (request := deletes.next_request()) is not None:
             try:
@@ -225,14 +224,14 @@ class DocumentMethods(BaseClient):
         min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> Iterator[StoredDocument]:
-        """Yields the documents of a collection in the order of their ids: integers ascending, strings by their UTF-8.
-        With `filter`, as `rerank` takes it, yields only documents that match.
+        """Yields the documents of a collection in the order of their ids: integers ascending, strings by their UTF-8
+        bytes. With `filter`, as `rerank` takes it, yields only documents that match.
 
         Reads pages of `page_size` documents, 1 to 1,000, as the iterator needs them. Other clients may write in
         between: a document that exists and matches from the first page to the last is yielded exactly once. `after`
-        leaves out all ids up to this one, to continue after the last document of an earlier iterator. `return_tokens`
-        and `min_sequence` are those of `get`. `payloads` fills StoredDocument.payload. `timeout` bounds the reading of
-        each page. If the server is busy and says when to try again, the page is read again then."""
+        leaves out this id and all ids before it, to continue after the last document of an earlier iterator.
+        `return_tokens` and `min_sequence` are those of `get`. `payloads` fills StoredDocument.payload. `timeout` bounds
+        the reading of each page. If the server is busy and says when to try again, the page is read again then."""
         arguments.timeout(timeout)
         pages = ScrollPages(collection, filter, after, page_size, payloads, return_tokens, min_sequence)
         return self._scroll(pages, timeout)

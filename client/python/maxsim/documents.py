@@ -66,8 +66,9 @@ class WriteResult:
 class WriteResults(Sequence[WriteResult]):
     """The results of a call, one per document or id, in order.
 
-    `sequence` is the collection's last write when all of these were done: a request with min_sequence=sequence sees
-    them. `encoded_tokens` is the number of token vectors that the server's encoder made from texts."""
+    `sequence` is the number of the collection's last write when the call was done: a request with min_sequence=sequence
+    sees all writes of the call. `encoded_tokens` is the number of token vectors that the server's encoder made from
+    texts."""
 
     results: list[WriteResult]
     sequence: int
@@ -120,8 +121,8 @@ class StoredDocument:
 
     `tokens` is float32 [num_tokens, dim], or None if the caller did not ask for vectors. In an i8 collection they are
     the vectors from which scores are computed, quantised and rotated, and not those that were written. `version` is 0
-    if the document has none. `sequence` is the number of the write that brought the document, or 0 if it came with
-    the generation."""
+    if the document has none. `sequence` is the number of the write that added the document, or 0 if the document is in
+    the collection's shards (its immutable files)."""
 
     id: Id
     num_tokens: int
@@ -133,8 +134,9 @@ class StoredDocument:
 
 @dataclasses.dataclass(frozen=True)
 class StoredDocuments(Sequence[StoredDocument]):
-    """The documents that were found, in the order of the ids. `missing` has the ids that the collection does not
-    hold. `generation` and `sequence` say which state of the collection was read."""
+    """The documents that were found, in the order of the ids. `missing` has the ids that the collection does not hold.
+    `generation` (the version of the collection's files) and `sequence` (the number of its last write) say which state
+    of the collection was read."""
 
     documents: list[StoredDocument]
     missing: list[Id] = dataclasses.field(default_factory=list)
@@ -166,8 +168,8 @@ class Facets(Sequence[FacetValue]):
     UTF-8 bytes.
 
     `num_values` is the number of all values that the matching documents have, including those beyond the limit.
-    `num_documents` is the number of matching documents, with or without a value. `generation` and `sequence` say
-    which state of the collection was counted."""
+    `num_documents` is the number of matching documents, with or without a value. `generation` (the version of the
+    collection's files) and `sequence` (the number of its last write) say which state of the collection was counted."""
 
     values: list[FacetValue]
     num_values: int = 0

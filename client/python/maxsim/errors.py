@@ -78,14 +78,14 @@ class MaxsimError(grpc.RpcError):
         return {**{name: getattr(self, name) for name in names}, "problem": self._problem}
 
     def with_field(self, field: str) -> MaxsimError:
-        """Returns a copy of the error with another field. If the server sent the problem separately from the message,
-        the message names the new field too."""
+        """Returns a copy of the error with another field. If the server sent a description of the problem without the
+        field, the message is the new field and this description; otherwise the message stays."""
         message = self.message if self._problem is None else f"{field}: {self._problem}"
         return _restore(type(self), message, {**self._details(), "field": field})
 
     def with_num_deleted(self, num_deleted: int) -> MaxsimError:
-        """Returns a copy of the error of a call that had deleted documents before it failed. The copy has no limit,
-        because a limit belongs to the reason that this one replaces."""
+        """Returns a copy of the error of a call that had deleted documents before it failed. The copy's reason is
+        PARTLY_DELETED. It has no limit, because the limit belongs to the previous reason."""
         details = {**self._details(), "reason": PARTLY_DELETED, "num_deleted": num_deleted}
         details.update(limit=None, limit_key=None)
         return _restore(type(self), self.message, details)
@@ -134,8 +134,8 @@ class ResourceExhausted(MaxsimError):
 
 
 class FailedPrecondition(MaxsimError):
-    """The server has no encoder for a text, or another one than made the collection. Or the call writes to a
-    collection that is not live."""
+    """The server has no encoder for a text, or its encoder is not the one that made the collection. Or the call writes
+    to a collection that is not live."""
 
     status_code = grpc.StatusCode.FAILED_PRECONDITION
 

@@ -69,7 +69,7 @@ class Filter:
 
 
 class FieldName:
-    """A field. Its comparisons return filters: F.lang == "en". F["lang"] is the same field."""
+    """A field of a collection. Its comparisons return filters: F.lang == "en". F["lang"] is the same field."""
 
     __slots__ = ("_name",)
 
@@ -97,7 +97,7 @@ class FieldName:
     __hash__ = None  # type: ignore[assignment]
 
     def is_in(self, values: Iterable[Value]) -> Filter:
-        """Matches documents whose value is one of `values`. For a list of keywords, one of its keywords must be."""
+        """Matches documents whose value is one of `values`. A list of keywords matches if one of its keywords is."""
         return self._compared("in", list(arguments.items(values, f"the values of {self._name}", "a list of values")))
 
     def exists(self) -> Filter:

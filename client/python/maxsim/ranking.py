@@ -55,11 +55,11 @@ class Document:
 class Refinement:
     """Describes a ranking that used a scan of the collection's codes.
 
-    The scan used `planes` planes of the codes (1, 2 or 4), and selected `documents` documents, which were scored
-    exactly. `proven`: no other document can be among the best offset + top_k. `margin` is the score at that rank
-    minus `outside_score`. `outside_score` is the highest score that the scan gave to a document that was not scored
-    exactly; None if all were. It is an upper bound of the exact scores of all these documents if `outside_is_bound`,
-    and otherwise an estimate."""
+    The scan used `planes` planes of the codes (bits per value: 1, 2 or 4), and selected `documents` documents, which
+    were scored exactly. `proven`: no other document can be among the best offset + top_k. `margin` is the score at rank
+    offset + top_k minus `outside_score`. `outside_score` is the highest score that the scan gave to a document that was
+    not scored exactly; None if all were. It is an upper bound of the exact scores of all these documents if
+    `outside_is_bound`, and otherwise an estimate."""
 
     planes: int
     documents: int
@@ -74,17 +74,18 @@ class Ranking(Sequence[Document]):
     """The best documents of one query, best first. With `group_by`, the groups follow one another, the group with the
     best document first. A slice of a ranking is a ranking.
 
-    The documents of a server's ranking are created when they are first used. `ids`, `scores` and `positions` create
-    no documents, and an index creates one.
+    The documents of a server's ranking are created when they are first used. `ids`, `scores` and `positions` create no
+    documents, and an index creates one.
 
-    `missing` has the candidates that the collection does not hold. `generation` is that of the collection, or 0
-    without a collection. `unavailable` is the number of candidates that were not scored because the server has lost
-    their device or, if it is a router, does not reach the servers that hold them; `unavailable_groups` names the groups
-    of servers that it does not reach, and is empty for tenants. `query_tokens` are the query's tokens as text, if the
-    query is a text, alignments is True and the encoder reports them. `sequence` is the number of the last write to a
-    live collection that the answer reflects, and 0 for other collections. `query_truncated`: the server's encoder cut
-    off the end of the query's text. Not all encoders report this. `refinement` describes the scan of the collection's
-    codes that selected documents, and says whether the ranking is proven. It is None if every candidate was scored."""
+    `missing` has the candidates that the collection does not hold. `generation` is the version of the collection's
+    files, or 0 without a collection. `unavailable` is the number of candidates that were not scored because the server
+    has lost their device or, if it is a router, does not reach the servers that hold them; `unavailable_groups` names
+    the groups of servers that it does not reach, and is empty for tenants. `query_tokens` are the query's tokens as
+    text, if the query is a text, alignments is True and the encoder reports them. `sequence` is the number of the last
+    write to a live collection that the answer reflects, and 0 for other collections. `query_truncated`: the server's
+    encoder cut off the end of the query's text. Not all encoders report this. `refinement` describes the scan of the
+    collection's codes that selected documents, and says whether the ranking is proven. It is None if every candidate
+    was scored."""
 
     documents: list[Document]
     missing: list[Id] = dataclasses.field(default_factory=list)
@@ -98,8 +99,7 @@ class Ranking(Sequence[Document]):
 
     @property
     def ids(self) -> list[Id]:
-        """The documents' ids. A document that was sent with the request has no id, and its position takes the
-        place."""
+        """The documents' ids. For a document that was sent with the request, which has no id, its position."""
         answer = self._answer()
         if answer is not None:
             return answer.ids()

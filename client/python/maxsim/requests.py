@@ -180,8 +180,8 @@ def add_queries(
     documents: Documents | Sequence[Documents] | None,
     weights: Sequence[Weights | None] | None,
 ) -> None:
-    """Adds several queries and their candidates. Candidates that the queries share become the request's, others the
-    query's."""
+    """Adds several queries and their candidates. Puts candidates that all queries share into the request, and others
+    into their query."""
     queries = list(arguments.items(queries, "queries", "a list of queries"))
     if not queries:
         raise ValueError("queries is empty; at least one query is needed")

@@ -18,9 +18,9 @@ DEFAULT_PAGE_SIZE = 100
 
 
 def waiting(retry: Retry) -> Retry:
-    """Returns the retries for the calls that read pages, and for those of delete_matching. The server runs such calls
-    for only a few clients at a time, and tells others when to try again. They are therefore retried: the caller cannot
-    continue an iterator that has raised, nor a delete that was refused halfway."""
+    """Returns `retry`, but with RESOURCE_EXHAUSTED retried. For scroll and delete_matching: the server runs only a few
+    such calls at a time, and tells other clients when to try again. After an error, the caller could not continue the
+    iterator or the half-done delete."""
     return dataclasses.replace(retry, resource_exhausted=True)
 
 

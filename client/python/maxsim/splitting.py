@@ -19,7 +19,8 @@ from .writes import make_get_request, request_bytes
 MAX_GET_IDS = 1000  # limit of one request
 # Bytes that a query's tag and length take in a RerankRequest, in addition to the query.
 _FRAME_BYTES = 6
-# Keys of limits on a sum over a request's queries or ids. If one is exceeded, a request with fewer of them may pass.
+# Keys of limits on a sum over a request's queries or ids. If a request exceeds one, a request with fewer queries or ids
+# may pass.
 _TOTALS = (
     *("limits.max_queries_per_request", "limits.max_request_work"),
     *("limits.max_alignments", "limits.max_answer_bytes"),

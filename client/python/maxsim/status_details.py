@@ -21,10 +21,12 @@ _MAX_RETRY_S = 365 * 24 * 3600
 
 @dataclasses.dataclass(frozen=True)
 class StatusDetails:
-    """`retry_after` is RetryInfo's delay in seconds. `field` is the first field that BadRequest names, and `problem`
-    says what is wrong with it. `reason` is ErrorInfo's. `limit` is the largest accepted value, and `limit_key` the
-    key of the server's configuration that sets it. `num_deleted` is the number of documents that a failed delete has
-    deleted. `pushback_ms` is the text of gRPC's own trailer, which replaces every other delay."""
+    """The details of a failed call.
+
+    `retry_after` is RetryInfo's delay in seconds. `field` is the first field that BadRequest names, and `problem` says
+    what is wrong with it. `reason` is ErrorInfo's. `limit` is the largest accepted value, and `limit_key` the key of
+    the server's configuration that sets it. `num_deleted` is the number of documents that a failed delete has deleted.
+    `pushback_ms` is the text of gRPC's own trailer, which replaces every other delay."""
 
     retry_after: float | None = None
     field: str | None = None

@@ -181,8 +181,8 @@ class MatchingDeletes:
         self._has_more = response.has_more
 
     def failed(self, error: errors.MaxsimError) -> None:
-        """Counts the documents that an attempt deleted before it failed: those of a router's other groups. The next
-        attempt does not find them."""
+        """Counts the documents that a failed attempt deleted: at a router, one group may fail after others have deleted
+        theirs. The next attempt does not find these documents, so its answer does not count them."""
         self._num_deleted += error.num_deleted or 0
 
     def located(self, error: errors.MaxsimError) -> errors.MaxsimError:

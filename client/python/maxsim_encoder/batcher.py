@@ -16,7 +16,8 @@ from maxsim_encoder.encoder import Encoded, Encoder, length_limit
 from maxsim_encoder.errors import RequestError
 from maxsim_encoder.metrics import Metrics
 
-# One call can only take texts of the same group: texts of one kind that are cut after the same number of tokens.
+# One call of the model takes texts of one group only: of one kind (query or document), and cut after the same number of
+# tokens.
 Group = Tuple[str, Optional[int]]
 
 
@@ -31,7 +32,8 @@ class BatchOptions:
 
 
 class Job:
-    """The texts of one request. The request waits for `done`; before that, the worker sets `results` or `error`."""
+    """The texts of one request. The request's thread waits for `done`. The worker sets `results` or `error` before it
+    sets `done`."""
 
     def __init__(self, texts: List[str], kind: str, max_tokens: Optional[int], truncate: bool) -> None:
         self.texts = texts
@@ -98,7 +100,7 @@ class Batcher:
             self._changed.notify()
 
     def abandon(self, job: Job, error: RequestError) -> bool:
-        """Removes a job that has not begun from the queue, with the error. Returns False if it has begun."""
+        """Removes a job from the queue and ends it with `error`. Returns False if the model has begun with the job."""
         with self._changed:
             if job.begun or job.done.is_set():
                 return False
@@ -243,7 +245,7 @@ class Batcher:
 
 
 def _model_failed(error: Exception) -> RequestError:
-    """Returns the error for the caller. The text of a library's exception may have paths, so only the log gets it."""
+    """Returns the error for the client. The text of a library's exception may have paths, so only the log gets it."""
     return RequestError(500, "model_failed", f"the model failed: {type(error).__name__}")
 
 

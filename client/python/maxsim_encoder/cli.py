@@ -156,7 +156,8 @@ def load_encoder(args: argparse.Namespace) -> "Encoder":
 
 
 def make_server(args: argparse.Namespace) -> "Server":
-    """Returns the server that the arguments describe, listening, without a model. Raises OSError, EncoderError."""
+    """Makes the server that the arguments describe. It already listens, but has no model yet. Raises OSError,
+    EncoderError."""
     from maxsim_encoder.batcher import BatchOptions
     from maxsim_encoder.dialects import Limits
     from maxsim_encoder.connections import ServerOptions

@@ -72,8 +72,8 @@ class Connections(ThreadingHTTPServer):
         return f"{'https' if self.options.tls else 'http'}://{host}:{self.server_port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Starts a thread for the connection. Beyond the limit, a connection that is not being answered is closed for
-        it, so that connections that send nothing, or send slowly, cannot keep others out."""
+        """Starts a thread for the connection. At the limit of connections, first closes one that is not being answered,
+        so that connections that send nothing, or send slowly, cannot keep others out."""
         evicted = None
         with self._lock:
             full = len(self._connections) >= self.options.max_connections
@@ -89,8 +89,9 @@ class Connections(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def _take_slowest(self) -> Optional[socket.socket]:
-        """Removes and returns the connection that has waited longest without a complete request, among those of the
-        peer with the most such connections. So a peer with many loses its own first. None if all are busy."""
+        """Removes and returns a connection that is not being answered, or returns None if all are. Picks from the peer
+        with the most such connections the one that has waited longest. So a peer with many connections loses its own
+        first."""
         waiting = [(key, known) for key, known in self._connections.items() if not known.working]
         if not waiting:
             return None

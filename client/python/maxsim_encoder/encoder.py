@@ -21,7 +21,8 @@ class EncoderError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class EncoderInfo:
-    """The identity of an encoder. A collection stores it, to refuse texts that another encoder has encoded."""
+    """The identity of an encoder. A collection stores the identity of the encoder of its documents, so that queries of
+    another encoder are refused."""
 
     model: str  # the name under which the model is served
     fingerprint: str  # 16 hexadecimal digits over weights, tokenizer and settings
@@ -52,8 +53,8 @@ class Encoder(Protocol):
 
     def encode(self, texts: Sequence[str], kind: str, max_tokens: Optional[int]) -> List[Encoded]:
         """Encodes texts of one kind, QUERY or DOCUMENT, and returns results in their order. A text is cut after
-        `max_tokens` tokens, marks included, or after the model's own length if that is shorter or
-        `max_tokens` is None."""
+        `max_tokens` tokens, or after the model's own length if that is shorter or `max_tokens` is None. Marks such as
+        [CLS] count as tokens."""
         ...
 
     def count_tokens(self, texts: Sequence[str], kind: str) -> List[int]:

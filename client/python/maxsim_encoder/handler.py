@@ -50,7 +50,8 @@ class Handler(BaseHTTPRequestHandler):
         self._input.begin_head()
         source = self.rfile
         try:
-            # Python's own parser ignores lines that are not headers, and an ignored line may hold the length.
+            # read_head refuses lines that are not headers. Python's own parser ignores such a line, and it may hold the
+            # length.
             self.rfile = io.BytesIO(read_head(source))
             return super().parse_request()
         except HeadError as error:
@@ -141,7 +142,7 @@ class Handler(BaseHTTPRequestHandler):
         return service.answer(route, body, query, self._client_is_there)
 
     def _client_is_there(self) -> bool:
-        # A server that stops has closed its own reading side, which looks as if the client had closed.
+        # A server that is stopping has closed its own reading side, which would look as if the client had closed.
         return self.server.stopping or client_is_there(self.connection)
 
     def _body_bytes(self) -> int:

@@ -64,7 +64,7 @@ def document_id(given: Mapping[str, Any], name: str, schema: Mapping[str, Any]) 
 
 
 def digits_value(document_id: str | int) -> int | None:
-    """Returns the integer that a string has the digits of, if it has 64 bits, and None for other ids."""
+    """Returns the integer that a string id spells, if it fits in 64 bits. Returns None for all other ids."""
     if not isinstance(document_id, str) or not re.fullmatch("-?[0-9]{1,19}", document_id):
         return None
     value = int(document_id)

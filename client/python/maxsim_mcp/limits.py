@@ -12,7 +12,7 @@ MAX_TOP_K = 20
 DEFAULT_TEXT_CHARS = 600
 MAX_TEXT_CHARS = 2000  # of the text of one document
 
-# Other members of a document's payload. MAX_VALUE_CHARS bounds a string, and also its title.
+# For the members of a payload other than title and text. MAX_VALUE_CHARS is the limit of a string, and of the title.
 MAX_FIELDS = 12
 MAX_FIELD_ITEMS = 10
 MAX_VALUE_CHARS = 200

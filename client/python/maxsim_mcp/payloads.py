@@ -12,8 +12,9 @@ _TOKENS = "tokens"
 
 
 def excerpt(payload: Any, title_key: str, text_key: str, max_text_chars: int) -> dict[str, Any]:
-    """Returns a dict with `title`, `text` (and `text_cut` if it was cut), and other members in `fields` (and the number
-    of others in `fields_left_out`). Long strings are cut. Other long values and nested values are left out."""
+    """Returns a dict with `title`, `text` (and `text_cut` if it was cut), and other members of the payload in `fields`
+    (and the number of members without room in `fields_left_out`). Long strings are cut. Other long values and nested
+    values are left out."""
     if not isinstance(payload, Mapping):
         return {}
     found: dict[str, Any] = {}

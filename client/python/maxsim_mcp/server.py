@@ -27,8 +27,8 @@ _DESCRIPTIONS = {
     "best, and their similarity. The similarities add up to the document's score.",
     "list": "Lists the collections that can be searched, with their sizes and the fields that filters can use.",
 }
-# The member of an error's `_meta` with its data. It is not the structured content, which must be of the tool's schema:
-# clients check that of errors, too, and would show their own error instead of the tool's.
+# The member of an error's `_meta` with its data. The structured content cannot hold the data: clients check it against
+# the tool's schema even for errors, and would show a failed check instead of the tool's error.
 ERROR_KEY = "maxsim/error"
 _RESULTS = {"search": schemas.SEARCH_RESULT, "explain": schemas.EXPLAIN_RESULT, "list": schemas.LIST_RESULT}
 

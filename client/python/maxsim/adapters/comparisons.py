@@ -1,5 +1,5 @@
-"""Translates single comparisons of a framework's filter into trees of maxsim.filters. All filter translations use
-it."""
+"""Translates single comparisons of a framework's filter into trees of maxsim.filters. The filter translations of all
+adapters use this module."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ORDERED = "a number, a string with a time (RFC 3339) or a datetime with a time 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A field, an operator in the framework's spelling, and a value. `place` is the comparison's place in the filter,
-    for errors. The methods that return trees raise ValueError, with the operator and the field, if they cannot
-    compare with the value."""
+    """One comparison of a filter: a field, an operator in the framework's spelling, and a value. `place` is the
+    comparison's place in the filter, for errors. The methods that return trees raise ValueError, with the operator and
+    the field, if they cannot compare with the value."""
 
     place: str
     field: str

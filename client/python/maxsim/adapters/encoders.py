@@ -11,7 +11,8 @@ from ..vectors import TokenVectors, token_vectors
 
 
 class TextEncoder(Protocol):
-    """An encoder of the user. Adapters take it as `encoder`, besides models of sentence-transformers and PyLate."""
+    """The interface of an encoder that a user writes. Adapters take such an object as `encoder`, and also models of
+    sentence-transformers and PyLate."""
 
     def encode_query(self, inputs: list[str], /) -> Sequence[Any]:
         """Returns the token vectors of each query: arrays or tensors [tokens, dim]."""
@@ -28,8 +29,8 @@ class LockedEncoder:
     def __init__(self, model: Any) -> None:
         """`model`: a MultiVectorEncoder of sentence-transformers, a models.ColBERT of PyLate, or a TextEncoder."""
         self._model = model
-        # PyLate's model also has encode_query and encode_document. It inherits them from SentenceTransformer, and
-        # they do not distinguish queries from documents of late interaction.
+        # Models of PyLate also have encode_query and encode_document, inherited from SentenceTransformer, but these do
+        # not treat queries and documents differently. So PyLate's encode(is_query=...) is looked for first.
         self._is_pylate = _takes(getattr(model, "encode", None), "is_query")
         if not self._is_pylate and not (hasattr(model, "encode_query") and hasattr(model, "encode_document")):
             raise TypeError(

@@ -2,7 +2,7 @@
 
 # pyright: reportMissingImports=false
 
-# Haystack reads the annotations of run() as objects, so this module must not turn them into strings.
+# Haystack reads the annotations of run() as objects, so this module must not import `annotations` from __future__.
 import dataclasses
 from typing import Any
 
@@ -45,7 +45,7 @@ class _Connected:
         self._scorer: Scorer | None = None
 
     def warm_up(self) -> None:
-        """Loads the model and reads the token. If it was not called, the first run does this."""
+        """Loads the model and reads the token. The first run calls this if the user did not."""
         if self._scorer is not None:
             return
         encoder = self.encoder
@@ -119,18 +119,18 @@ class MaxsimRanker(_Connected):
         token: Secret | None = None,
         client_options: dict[str, Any] | None = None,
     ) -> None:
-        """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of maxsim.Client,
-        which to_dict writes unchanged. `collection`: the collection that holds the ids; for texts, the collection
-        whose storage type they are scored in ("": float16). `model`: a name or a folder that warm_up loads as a
-        MultiVectorEncoder of sentence-transformers; `encoder`: a loaded MultiVectorEncoder, a PyLate ColBERT or a
-        TextEncoder, which to_dict cannot write. Without both, the server encodes. `id_key`: the key of Document.meta
-        that holds a document's id in the collection; `own_ids`: Document.id is that id. `meta_fields_to_embed`:
-        members of Document.meta that are encoded before the content, with `embedding_separator` between them.
-        `missing_policy`: if the collection does not hold an id, "fail" raises and "report" leaves the document
-        out."""
+        """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of maxsim.Client, which
+        to_dict writes unchanged. `collection`: with `id_key` or `own_ids`, the collection that holds the documents'
+        vectors; for texts, the collection to whose storage type their vectors are rounded ("": float16). `model`: a
+        name or a folder that warm_up loads as a MultiVectorEncoder of sentence-transformers; `encoder`: a loaded
+        MultiVectorEncoder, a PyLate ColBERT or a TextEncoder, which to_dict cannot write. Without both, the server
+        encodes. `id_key`: the key of Document.meta that holds a document's id in the collection; `own_ids`: Document.id
+        is that id. `meta_fields_to_embed`: members of Document.meta that are encoded before the content, with
+        `embedding_separator` between them. `missing_policy`: if the collection does not hold an id, "fail" raises and
+        "report" leaves the document out."""
         top_k = _limit(top_k)
         check_ids(collection, id_key, own_ids)
-        # Does not call super(), which would look for this class, because @component has replaced the class.
+        # Calls the base class by its name: @component replaces this class, so super() would fail.
         _Connected.__init__(self, target, collection, model, encoder, token, client_options, missing_policy)
         self.id_key = id_key
         self.own_ids = own_ids

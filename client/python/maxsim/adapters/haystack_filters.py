@@ -20,7 +20,8 @@ _EXPECTED = "must be a dict with field, operator and value, or with operator (AN
 
 
 def to_filter(filters: Mapping[str, Any] | None) -> Filter | None:
-    """Returns the filter of a dictionary, or None if the dictionary is empty, because it excludes nothing.
+    """Returns the filter that a dictionary describes. Returns None, which means all documents, if `filters` is None or
+    empty.
 
     "meta.lang" and "lang" both name the collection's field "lang". ValueError names the place of the error, such as
     "filters.conditions[1]", and for a comparison also its operator and field."""

@@ -159,8 +159,8 @@ def _with_token(client_options: dict[str, Any], token: SecretStr | None) -> dict
 
 
 def _ranked(documents: Sequence[Document], scored: list[Scored]) -> list[Document]:
-    """Returns copies with scores. Copies, because LangChain's caches and retrievers may return the same Document
-    object twice."""
+    """Returns copies of the ranked documents, with their scores in the metadata. The originals stay unchanged, because
+    LangChain's caches and retrievers may return the same Document object twice."""
     result = []
     for position, score in scored:
         metadata = {**documents[position].metadata, "relevance_score": score}

@@ -20,8 +20,8 @@ _BOUNDS = {
 
 
 def to_filter(filters: MetadataFilters | FilterLike | None) -> FilterLike | None:
-    """Returns the filter of MetadataFilters, or None if they are empty, because they exclude nothing. A filter of
-    maxsim is returned unchanged.
+    """Returns the filter that MetadataFilters describe. Returns None, which means all documents, if they are empty.
+    Returns a filter of maxsim unchanged.
 
     ValueError names the place of the error, such as "filters.filters[1]", and for a comparison also its operator and
     key."""
@@ -47,7 +47,7 @@ def _translate(given: Any, place: str, depth: int) -> Tree:
 def _comparison(one: Comparison, operator: Any) -> Tree:
     if operator in _BOUNDS:
         return one.bounded(_BOUNDS[operator])
-    # For EQ and CONTAINS alike: a field has one value, or a list of keywords whose elements are compared.
+    # EQ and CONTAINS mean the same here: equals() compares a field's one value, or each keyword of its list.
     if operator in (FilterOperator.EQ, FilterOperator.CONTAINS):
         return one.equals()
     if operator == FilterOperator.NE:

@@ -22,8 +22,7 @@ from .scorer import Candidates, Scorer, as_id, check_filter
 if TYPE_CHECKING:
     from ..collection import CollectionWriter
 
-# The number of documents per request, so that an answer with vectors of long documents stays below the size limit of
-# messages.
+# The number of documents whose vectors one request reads, so that the answer stays below gRPC's limit on messages.
 _VECTORS_AT_A_TIME = 50
 
 # A list of arrays or tensors [tokens, dim], an array or a tensor [count, tokens, dim], or a single one [tokens, dim].
@@ -77,8 +76,8 @@ def rerank(
 
 
 class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
-    """A collection that a maxsimd serves, as an index of PyLate. Every search scores exactly all of its documents, or
-    the `subset`, or those that match `filter`. The attribute `filter` may be set at any time.
+    """A collection that a maxsimd serves, as an index of PyLate. Every search computes the exact scores of all
+    documents, of those in `subset`, or of those that match `filter`. The attribute `filter` may be set at any time.
 
     Without `live`, the collection is written as a whole: add_documents gathers documents on the disk. publish(), the
     first search or the end of a `with` block writes the collection and, with `load`, makes the server serve it; after
@@ -102,17 +101,17 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         fields: str | None = None,
         client_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`collection`: its name. `target`: the server, as maxsim.Client takes it; `client_options`: further
-        arguments of maxsim.Client. `filter`: which documents a search scores, by the collection's fields: made with
-        maxsim.F, a text, or a dict. `live`: the collection is live. If the server has no collection of the name, the
-        first add_documents creates an empty one there, in `storage` ("f16" by default) and with the type of its
-        documents' ids; the server must permit this. `fields`: the fields of a collection that add_documents makes,
-        such as "lang:keyword,year:integer"; their values are read from payloads.
+        """`collection`: its name. `target`: the server, as maxsim.Client takes it; `client_options`: further arguments
+        of maxsim.Client. `filter`: which documents a search scores, by the collection's fields: made with maxsim.F, a
+        text, or a dict. `live`: the collection is live (it accepts writes while it is served). If the server has no
+        collection of the name, the first add_documents creates an empty one there, in `storage` ("f16" by default) and
+        with the type of its documents' ids; the server must permit this. `fields`: the fields of a collection that
+        add_documents makes, such as "lang:keyword,year:integer"; their values are read from payloads.
 
         The other arguments are for add_documents without `live`. `folder`: where the collection is written. `load`:
-        whether the server is told to serve it; the server must permit this (store.allowed_roots). `server_folder`:
-        the folder's path on the server's machine, if it differs. `storage`: that of CollectionWriter. `override`:
-        permits to write the next generation of a collection that is already in the folder."""
+        whether the server is told to serve it; the server must permit this (store.allowed_roots). `server_folder`: the
+        folder's path on the server's machine, if it differs. `storage`: that of CollectionWriter. `override`: permits
+        writing the next generation (version) of a collection that is already in the folder."""
         check_filter(filter)
         self.filter = filter
         self._fields = fields
@@ -175,7 +174,7 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
 
     def publish(self) -> MaxsimIndex:
         """Writes the collection of the added documents, and makes the server serve it. Does nothing if no documents
-        were added. If the server refuses, call it again to repeat the request."""
+        were added. If the server refuses to serve it, call publish again to repeat only that request."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -207,7 +206,8 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         *,
         payloads: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> None:
-        """Replaces documents of a live collection, with their payloads. Documents that it does not hold are added."""
+        """Replaces documents of a live collection, with their payloads, or adds them if the collection lacks their ids.
+        NotImplementedError: the index was made without `live`."""
         if not self._live:
             raise NotImplementedError(
                 "documents are replaced only in a live collection: give live=True, or write the collection again with "
@@ -217,8 +217,8 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
 
     def get_documents_embeddings(self, documents_ids: Sequence[Sequence[Id]]) -> list[list[Any]]:
         """Returns the vectors of each list's documents as the collection stores them, float32 [tokens, dim].
-        retrieve.ColBERT does not call this for an index that ranks by itself. KeyError: the collection does not hold
-        an id. Refuses an i8 collection, whose vectors are quantised and rotated."""
+        retrieve.ColBERT does not call this for an index that ranks by itself. KeyError: the collection does not hold an
+        id. NotImplementedError: the collection is stored as i8, so its vectors are quantised and rotated."""
         served = self._served()
         if served is not None and served.storage == pb.DATA_TYPE_I8:
             raise NotImplementedError(

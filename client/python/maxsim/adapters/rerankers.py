@@ -1,6 +1,6 @@
 """rerankers: a ranker that scores with a maxsimd.
 
-Importing this module lets rerankers.Reranker make one: Reranker("localhost:7070", model_type="MaxsimRanker")."""
+After `import maxsim.adapters.rerankers`, rerankers.Reranker("localhost:7070", model_type="MaxsimRanker") makes one."""
 
 # pyright: reportMissingImports=false
 
@@ -39,11 +39,12 @@ class MaxsimRanker(BaseRanker, HasScorer):  # type: ignore[misc,unused-ignore]
         client_options: Mapping[str, Any] | None = None,
     ) -> None:
         """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of maxsim.Client.
-        `verbose` is ignored: it is only there because Reranker() passes it. `collection`: the collection that holds
-        the ids; for texts, the collection whose storage type they are scored in ("": float16). `encoder`: a
-        MultiVectorEncoder, a PyLate ColBERT or a TextEncoder; if it is None, the server encodes. `id_key`: the key of
-        a document's metadata that holds its id in the collection; `own_ids`: doc_id is that id. `missing_policy`: if
-        the collection does not hold an id, "fail" raises and "report" leaves the document out."""
+        `verbose` is ignored: it is only there because Reranker() passes it. `collection`: with `id_key` or `own_ids`,
+        the collection that holds the documents' vectors; for texts, the collection to whose storage type their vectors
+        are rounded ("": float16). `encoder`: a MultiVectorEncoder, a PyLate ColBERT or a TextEncoder; if it is None,
+        the server encodes. `id_key`: the key of a document's metadata that holds its id in the collection; `own_ids`:
+        doc_id is that id. `missing_policy`: if the collection does not hold an id, "fail" raises and "report" leaves
+        the document out."""
         check_ids(collection, id_key, own_ids)
         self.verbose = verbose
         self._id_key = id_key

@@ -19,7 +19,7 @@ from ..v1 import rerank_pb2 as pb
 from ..vectors import TokenVectors
 from .encoders import LockedEncoder
 
-# Bounds of one call, within the defaults of limits.max_inline_documents, limits.max_request_bytes and
+# Limits of one call: within the defaults of the server's limits.max_inline_documents, limits.max_request_bytes and
 # limits.max_top_k. Longer lists are scored in several calls, which does not change any score.
 MAX_INLINE_DOCUMENTS = 1024
 MAX_INLINE_BYTES = 32 << 20
@@ -35,7 +35,7 @@ class Scored(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidates:
-    """The documents to score: texts, token vectors, or ids of documents in the collection."""
+    """The documents to score. One attribute is set: texts, token vectors, or ids of documents in the collection."""
 
     texts: Sequence[str] | None = None
     vectors: Sequence[TokenVectors] | None = None
@@ -104,8 +104,8 @@ class Scorer:
         loop = asyncio.get_running_loop()
         with self._lock:
             if loop not in self._async_clients:
-                # Drops clients of loops that have ended. Otherwise they would accumulate in a program that calls
-                # asyncio.run for each question.
+                # Drops the clients of event loops that have ended. Otherwise clients would accumulate in a program that
+                # calls asyncio.run for each question.
                 self._async_clients = {one: it for one, it in self._async_clients.items() if not one.is_closed()}
                 self._async_clients[loop] = AsyncClient(*self._targets(), **self._client_options)
             return self._async_clients[loop]
@@ -132,7 +132,8 @@ class Scorer:
         """Returns the best `top_k` candidates, or all if it is None, best first. `query`: a text, or token vectors
         [tokens, dim].
 
-        If an id repeats, each of its documents has the score of the first. Raises maxsim's errors, and ValueError."""
+        If candidates.ids has an id twice, both candidates are ranked, with the same score. Raises maxsim's errors, and
+        ValueError."""
         if candidates.count() == 0:
             return []
         query, candidates = self._encode(query, candidates)
@@ -174,8 +175,8 @@ class Scorer:
         filter: FilterLike | None = None,
     ) -> list[list[tuple[Id, float]]]:
         """Returns ids and scores of the best documents of the collection for each query, best first. `queries`: texts
-        or token vectors. `subsets`: for each query, the ids to which the search is restricted. `filter`: restricts
-        the search to documents that match it."""
+        or token vectors. `subsets`: for each query, the ids to search; for an empty list the result is empty. `filter`:
+        only documents that match it are searched."""
         queries = [self._encoded(query) for query in queries]
         found: list[list[tuple[Id, float]]] = [[] for _ in queries]
         asked = [i for i in range(len(queries)) if subsets is None or subsets[i]]
@@ -254,8 +255,8 @@ def check_filter(filter: FilterLike | None) -> None:
 
 
 def split(candidates: Candidates) -> Iterator[tuple[list[int], Candidates]]:
-    """Yields parts of the candidates, each small enough for one call, with the positions of its candidates in the
-    whole list. An id that repeats is in one part only, and only once."""
+    """Yields parts of the candidates, each small enough for one call, with the positions of its candidates in the whole
+    list. An id that occurs twice is yielded once, with its first position."""
     if candidates.ids is not None:
         first = {id: position for position, id in reversed(list(enumerate(candidates.ids)))}
         positions = sorted(first.values())
@@ -299,7 +300,7 @@ def merge(parts: list[tuple[list[int], Ranking]], candidates: Candidates, top_k:
 
 
 def check_ids(collection: str, id_key: str | None, own_ids: bool) -> None:
-    """Raises ValueError if the caller names two ways to find ids, or one without a collection."""
+    """Raises ValueError if both `id_key` and `own_ids` are given, or if one of them is given without a collection."""
     if id_key is not None and own_ids:
         raise ValueError("id_key and own_ids both say how to find a document's id: give only one of them")
     if (id_key is not None or own_ids) and not collection:

@@ -35,11 +35,11 @@ class MaxsimReranker:
         missing_policy: MissingPolicy = "fail",
         client_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`model` encodes the queries, and the documents of rank(); if it is None, the server's encoder does.
-        `target`: the server, as maxsim.Client takes it; `client_options`: further arguments of maxsim.Client.
-        `collection`: the collection whose documents rank_ids() and search() score; rank() scores texts in its storage
-        type ("": float16). `missing_policy`: if the collection does not hold an id, "fail" raises and "report" leaves
-        the document out."""
+        """`model` encodes the queries, and the documents of rank(); if it is None, the server's encoder does. `target`:
+        the server, as maxsim.Client takes it; `client_options`: further arguments of maxsim.Client. `collection`: the
+        collection whose documents rank_ids() and search() score. rank() rounds the vectors of its texts to this
+        collection's storage type ("": float16). `missing_policy`: if the collection does not hold an id, "fail" raises
+        and "report" leaves the document out."""
         self._scorer = Scorer(
             target,
             collection=collection,

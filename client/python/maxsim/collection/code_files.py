@@ -38,8 +38,8 @@ _BATCH_BYTES = 16 << 20  # bytes of stored rows that a thread encodes in one ste
 
 
 def need_factors(folder: Path, layout: Layout, entries: list[ShardEntry]) -> bool:
-    """Returns whether tokens need factors because their norms differ. It measures the same sample of documents as
-    maxsim-shard."""
+    """Returns whether codes need one factor per token, because the norms of token vectors differ by more than
+    MAX_NORM_SPREAD. Measures the same sample of documents as maxsim-shard."""
     num_documents = sum(entry.num_documents for entry in entries)
     num_sampled = min(num_documents, SAMPLED_DOCUMENTS)
     deviations, num_tokens, sampled, first = 0.0, 0, 0, 0
@@ -60,7 +60,8 @@ def need_factors(folder: Path, layout: Layout, entries: list[ShardEntry]) -> boo
 
 
 class _CodeFile:
-    """A file of codes while it is written: the header, the rows of a plane, and the shorter tensors."""
+    """A file of codes while it is written: the header, the rows of one plane (one or two bits of each value), and then
+    the values per token or document."""
 
     def __init__(
         self, folder: Path, name: str, index: int, layout: Layout, codes: CodesFormat, entry: ShardEntry

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from .errors import CollectionError
 from .limits import MAX_CENTROIDS, MAX_RESIDUAL_DIM, MAX_RESIDUAL_VALUE, MIN_DIM
 
-# The last bytes of a row hold the number of the centroid. This is how many they are.
+# The number of bytes that a centroid's number takes. They are the last bytes of a row.
 NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True)
 class Codebook:
-    """centroids: float16 [K, dim]. bucket_weights: float32 [2^nbits], where nbits is 1, 2, 4 or 8. CollectionError:
-    an array has another type or shape, or a value is not finite or exceeds the limit."""
+    """The codebook of a collection of residual codes. centroids: float16 [K, dim]. bucket_weights: float32 [2^nbits],
+    where nbits is 1, 2, 4 or 8. CollectionError: an array has another type or shape, or a value is not finite or
+    exceeds the limit."""
 
     centroids: NDArray[np.float16]
     bucket_weights: NDArray[np.float32]

@@ -21,11 +21,13 @@ from .values import aligned_empty, to_float32
 MAX_FACTOR = 255
 MIN_NOMINAL_NORM = 1e-28
 
-# If the spread of the norms exceeds this, tokens have factors. The spread is measured on SAMPLED_DOCUMENTS documents.
+# Codes have a factor per token if norms spread more than this: the root mean square of (norm / typical norm - 1),
+# measured on SAMPLED_DOCUMENTS documents.
 MAX_NORM_SPREAD = 0.05
 SAMPLED_DOCUMENTS = 1000
 
-# From kernels/codes/code_levels.h: the bounds of cells, the integer of each cell, and the value of a level's unit.
+# From kernels/codes/code_levels.h: the bounds between cells, then, for 1, 2 and 4 bits, the integer of each cell and
+# the value of one unit of these integers.
 _CELL_CUTS = (
     0.25822166467071866,
     0.5224037090113762,
@@ -75,7 +77,7 @@ class Codes:
 
 
 def _sum_in_lanes(columns: Any, dim: int, num_rows: int) -> NDArray[np.float64]:
-    """Sums columns(0), columns(1), ... (each [num_rows]) in four lanes, in the order of the encoder in C++."""
+    """Sums columns(0), columns(1), ... (each [num_rows]) in four partial sums, in the order of the encoder in C++."""
     lanes = np.zeros((4, num_rows))
     for column in range(dim):
         lanes[column % 4] += columns(column)

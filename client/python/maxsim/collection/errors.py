@@ -15,7 +15,7 @@ class CollectionError(ValueError):
 
 
 class ShapeError(CollectionError):
-    """The next generation would differ from the published one in a property that the clients of that one rely on.
+    """The next generation would differ from the published one in a property on which clients of the published one rely.
     `remedy` says how to permit this, in terms of the program or function that the user calls. `reason` is the message
     without the remedy."""
 

@@ -174,7 +174,7 @@ class OutputFolder:
         """Replaces the manifest by `manifest`, which publishes its shards. A signal may raise an exception at any
         point, so an exception does not mean that nothing was published: only the manifest in the folder tells."""
         for created in self._created:
-            # A parent that permits writing but not reading cannot be opened, and so cannot be synced.
+            # A parent that cannot be read cannot be opened, and so cannot be synced. This is not an error.
             with contextlib.suppress(PermissionError):
                 sync_folder(created.parent)
         sync_folder(self.path)  # The shards' names must be on the disk before a manifest that names them is.

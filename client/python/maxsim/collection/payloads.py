@@ -11,7 +11,7 @@ import numpy as np
 from .errors import CollectionError, quote
 from .limits import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
 
-# Readers of JSON may hold an integer in a double, and a larger integer exceeds the range of a double.
+# The largest size of an integer in a payload. JSON readers may hold it in a double, whose range ends at 2^1024.
 _MAX_INTEGER_BITS = 1023
 
 # This encoder is kept, because json.dumps would make a new one for each call. It need not check for cycles: it encodes

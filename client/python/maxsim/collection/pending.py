@@ -22,7 +22,7 @@ from .quantize import MAX_INT8, Quantizer
 from .values import SOURCE_TYPES, aligned_empty, convert, describe_unusable, find_unusable, to_float32
 from .workers import Workers
 
-# Large enough that the costs per call do not matter, and small enough for a cache.
+# The limits of a batch: large enough that the costs per call do not matter, and small enough for a core's cache.
 _BATCH_BYTES = 4 << 20
 _BATCH_DOCUMENTS = 16384
 _BATCH_PAYLOAD_BYTES = 4 << 20
@@ -281,8 +281,8 @@ class PendingDocuments:
             documents.rows = aligned_empty(wanted * columns, element).reshape(wanted, columns)
 
     def take(self) -> Documents:
-        """Returns the collected documents, and starts to collect new ones. From the next call on, their array holds
-        new documents."""
+        """Returns the collected documents, and starts to collect new ones. Their rows are valid until the next call,
+        after which their array holds new documents."""
         taken = self._documents
         self._documents = Documents(self._layout, taken.first_document + len(taken), rows=self._spare)
         self._spare = taken.rows
@@ -291,8 +291,8 @@ class PendingDocuments:
     def pack(
         self, ids: list[Any], rows: NDArray[Any], data_type: str, lengths: list[int], payloads: list[bytes]
     ) -> Documents:
-        """Returns documents without copying their rows, which follow one another. No other documents may have been
-        collected."""
+        """Returns documents whose rows follow one another, without copying the rows. Documents that `add` collected
+        must have been taken before."""
         assert not self._documents.lengths
         taken = Documents(
             self._layout, self._documents.first_document, data_type, rows, len(rows), lengths, ids, payloads

@@ -13,11 +13,11 @@ from .manifest import Manifest, check_name
 
 
 class Predecessor:
-    """The published generation of a folder, or none (`manifest` is None). An option of the next generation that is
-    None takes this generation's value.
+    """The published generation of a folder, or none (`manifest` is None). If an option of the next generation is None,
+    its value comes from the published generation.
 
-    Methods raise CollectionError if the next generation would differ in a property that the clients of this one rely
-    on. For a difference that may be intended, the error is a ShapeError, and `allow_other_shape` permits it."""
+    Methods raise CollectionError if the next generation would differ in a property on which clients of the published
+    one rely. For a difference that may be intended, the error is a ShapeError, and `allow_other_shape` permits it."""
 
     def __init__(self, manifest: Optional[Manifest], allow_other_shape: bool) -> None:
         self.manifest = manifest
@@ -51,8 +51,8 @@ class Predecessor:
         return asked
 
     def choose_storage(self, asked: Optional[str], data_type: str) -> str:
-        """Returns the storage. If neither the option nor a published generation decides it, it follows the type of
-        the first document's vectors."""
+        """Returns the storage: `asked`, or else that of the published generation (unless it stores residual codes), or
+        else the one for `data_type`, the type of the first document's vectors."""
         if asked is not None:
             return asked
         if self.manifest is not None and self.manifest.storage not in RESIDUAL_STORAGES:
@@ -60,7 +60,8 @@ class Predecessor:
         return "bf16" if data_type == "bf16" else "f16"
 
     def choose_codes(self, asked: Optional[int], rotation_seed: int) -> tuple[int, int]:
-        """Returns the number of planes of the codes (0 for no codes) and the seed of their rotation."""
+        """Returns the number of planes (bits per value) of the codes, or 0 for no codes, and the seed of their
+        rotation. If `asked` is None, both are those of the published generation."""
         if asked is None and self.manifest is not None and self.manifest.codes is not None:
             return self.manifest.codes.planes, self.manifest.codes.rotation_seed
         return asked or 0, rotation_seed

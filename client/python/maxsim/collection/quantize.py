@@ -90,8 +90,8 @@ class Rotation:
 
 
 def padded_columns(num_rows: int) -> int:
-    """Returns the distance, in values, between transposed rows. Rows begin at cache lines, but not all in the same
-    set of a cache."""
+    """Returns the distance, in values, between the beginnings of transposed rows. Rows begin at cache lines, but not
+    all in the same set of a cache."""
     line = LINE_BYTES // 4
     stride = -(-num_rows // line) * line
     return stride if stride % 512 != 0 else stride + line
@@ -145,7 +145,8 @@ def _largest(rotated: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _inverses(largest: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns the factors that documents' values are multiplied by, or 0 if the values are too small to quantise."""
+    """Returns the factor (127 / largest magnitude) for each document's values, or 0 if the values are too small to
+    quantise."""
     inverses = np.zeros_like(largest)
     np.divide(np.float32(MAX_INT8), largest, out=inverses, where=largest >= MIN_QUANTIZED_MAGNITUDE)
     return inverses

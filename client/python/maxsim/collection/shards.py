@@ -76,8 +76,8 @@ class Shards:
         self._completed.append(self._completer.submit(shard.complete))
 
     def begin_payloads(self) -> None:
-        """Called with the first payload: from then on every shard has the sizes of its payloads, which count towards
-        its own size."""
+        """Call it when the first payload comes. From then on, every shard also stores the sizes of its payloads, which
+        makes its file larger."""
         self.has_payloads = True
         if self._shard is None and not self._completed:
             return
@@ -90,12 +90,11 @@ class Shards:
         self._store_again()
 
     def _store_again(self) -> None:
-        """Writes all stored documents into new shards, because each shard may now have room for fewer documents than
-        it has."""
+        """Writes all stored documents into new shards, because with the sizes of payloads a shard may be too large."""
         self._complete_shard()
         entries = [future.result() for future in self._completed]
         self._completed = []
-        # The old shards get numbers beyond the last possible one, so that new shards do not take their names.
+        # Gives the old shards numbers beyond the last possible one, so that new shards do not take their names.
         aside = [self._folder / shard_file_name(self._generation, MAX_SHARDS + i) for i in range(len(entries))]
         for entry, path in zip(entries, aside):
             os.rename(self._folder / entry.file, path)

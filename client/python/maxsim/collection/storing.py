@@ -35,7 +35,7 @@ class Storing:
         self._pool = make_pool(1, "maxsim-store")
 
     def store(self, documents: Documents) -> None:
-        """Waits until the previous documents are stored, and then starts to store these. Raises the error of the
+        """Waits until the previous documents are stored, and then starts to store `documents`. Raises the error of the
         previous ones."""
         self.wait()
         self._future = self._pool.submit(self._store, documents)

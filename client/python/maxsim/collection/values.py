@@ -99,7 +99,8 @@ def _magnitude_limit(data_type: str) -> tuple[Any, int, int]:
     if data_type == "f32":
         return np.uint32, 0x7FFFFFFF, _MAX_F32_BITS
     if data_type == "bf16":
-        # The limit rounded to BF16 is slightly larger than the limit, but values within the limit may round to it.
+        # The limit rounded to BF16 is slightly above the limit. It is allowed, because values within the limit may
+        # round to it.
         return np.uint16, 0x7FFF, (_MAX_F32_BITS + 0x8000) >> 16
     return np.uint16, 0x7FFF, 0x7BFF  # The largest finite F16 is below the limit.
 

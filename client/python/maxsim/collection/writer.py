@@ -335,7 +335,7 @@ class CollectionWriter:
         if unsynchronised is None:
             self._folder.remove_old_generations(manifest, self._before.manifest)
         else:
-            # The removal may reach the disk before the rename: after a power failure the old generation lacks files.
+            # Keeps the old generations' files: their removal could reach the disk before the manifest's rename.
             warnings.warn(
                 "the new generation is published, but a power failure now may bring back the one before: "
                 f"{unsynchronised}",

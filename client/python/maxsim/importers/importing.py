@@ -96,7 +96,8 @@ class _Counter:
         self.num_tokens += vectors.shape[0]
 
     def add_packed(self, documents: PackedDocuments, writer: CollectionWriter) -> None:
-        """Adds documents as add() would one by one. Leaves those that need a note or an error to add()."""
+        """Adds documents as add() would one by one, but in one call. If one of them needs a note or an error, calls
+        add() for each."""
         types = set(map(type, documents.ids))
         id_type = "string" if types == {str} else "int64" if types == {int} else ""
         is_usual = (

@@ -43,7 +43,7 @@ _SAFETENSORS_TYPES = {
 
 
 class FileRows:
-    """An array in C order. Its data begin at the position at which `open_data` returns the file."""
+    """An array in C order in a file. `open_data` opens the file at the position where the array's data begin."""
 
     def __init__(
         self, where: str, shape: Tuple[int, ...], dtype: np.dtype[Any], open_data: Callable[[], IO[bytes]]

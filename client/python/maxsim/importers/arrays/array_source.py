@@ -97,8 +97,8 @@ class PackedArraySource(PackedSource):
 
 
 def open_array_source(kind: str, where: str, members: Mapping[str, RowArray], options: ImportOptions) -> Source:
-    """Opens documents in named arrays. The shapes of the arrays show their layout. SourceError if they do not show
-    any."""
+    """Opens documents whose vectors are in named arrays. Recognises the layout by the arrays' names and shapes.
+    SourceError if no layout fits."""
     name = find_member(members, options.vectors_column, VECTOR_NAMES, where)
     if name is None:
         if members and all(len(member.shape) == 2 and is_float(member.dtype) for member in members.values()):
@@ -126,8 +126,8 @@ def open_array_source(kind: str, where: str, members: Mapping[str, RowArray], op
 def _beside(
     members: Mapping[str, RowArray], option: Optional[str], guesses: Tuple[str, ...], where: str
 ) -> Tuple[Optional[str], Optional[RowArray]]:
-    """Finds the member or .npy file that an option names, or the member with one of the usual names. Also returns its
-    name."""
+    """Finds the member that `option` names, or the .npy file of this path, or, without an option, the member with one
+    of the usual names. Returns the member's name (None for a file) and its array, or None twice if there is none."""
     if option is not None and option not in members and os.path.isfile(option):
         from maxsim.importers.arrays.array_files import open_npy
 
@@ -211,8 +211,8 @@ def _padded_lengths(counts: RowArray, num_documents: int, num_tokens: int) -> np
 
 
 def _masked_documents(vectors: RowArray, mask: RowArray) -> Iterator[np.ndarray]:
-    """Yields the tokens of each document whose mask is 1. A mask value other than 0 and 1 is an error. If a
-    document's tokens are adjacent, it is a view of its block."""
+    """Yields for each document its tokens whose mask is 1. SourceError: a mask value is not 0 or 1. If a document's
+    tokens are adjacent, the array is a view of the block that was read."""
     rows = block_rows(vectors.shape, vectors.dtype)
     first_row = 0
     for block, mask_block in zip(vectors.blocks(rows), mask.blocks(rows)):

@@ -35,7 +35,8 @@ _VECTOR_TYPES = {DataType.FLOAT_VECTOR: "f32", DataType.FLOAT16_VECTOR: "f16", D
 _DOCUMENT_FIELD = "doc_id"
 _TOKEN_FIELD = "seq_id"
 
-# Reads named fields of the entities that match a filter, in the order of their primary keys.
+# A query: its filter, the fields to read and the number of entities per answer. Yields entities in the order of their
+# primary keys.
 Query = Callable[[str, Sequence[str], int], Iterator[List[Dict[str, Any]]]]
 
 

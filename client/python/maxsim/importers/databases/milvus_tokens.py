@@ -14,8 +14,8 @@ from maxsim.importers.source import SourceError
 
 _TOKENS_AT_ONCE = 2000
 _IDS_AT_ONCE = 16_000
-# If tokens of a document are not stored together, documents are fetched in groups of at most this many tokens, but at
-# least one document.
+# If a document's tokens are not stored together, documents are requested by their ids, in groups of at most this many
+# tokens. A longer document forms its own group.
 _GATHERED_TOKENS = 8000
 
 Id = Union[int, str]
@@ -51,9 +51,9 @@ class VectorField:
 class TokenEntities:
     """The documents of entities with the fields `id`, `vectors` and, optionally, `token`, the position.
 
-    Reads all ids first, and keeps each document's number of tokens and whether its tokens are adjacent in the order
-    of the primary keys. If all documents' tokens are, one pass reads the vectors. Otherwise documents are requested
-    by their ids."""
+    Reads all ids first, and keeps each document's number of tokens and whether its tokens are adjacent in the order of
+    the primary keys. If the tokens of all documents are adjacent, one pass reads the vectors. Otherwise documents are
+    requested by their ids."""
 
     def __init__(
         self,

@@ -32,8 +32,8 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class PointCounts:
-    """outdated: rows whose point a later row holds again, which older versions of qdrant-client did not remove.
-    is_mixed: some ids are integers and others are UUIDs."""
+    """What a first pass over the points found. outdated: rows of points that a later row has again; older versions of
+    qdrant-client left them there. is_mixed: some ids are integers and others are UUIDs."""
 
     num_points: int
     outdated: FrozenSet[int]
@@ -134,8 +134,8 @@ def count_points(path: str) -> PointCounts:
 
 
 def read_points(path: str, vector_name: str, outdated: FrozenSet[int]) -> Iterator[Point]:
-    """Yields the points in the order in which they were written, without the rows `outdated`. vector_name: the vector
-    that is kept; "" if it has no name."""
+    """Yields the points in the order in which they were written, without the rows in `outdated`. vector_name: the
+    vector that is kept; "" if it has no name."""
     with open_table(path, "points") as connection:
         for rowid, data in connection.execute("SELECT rowid, point FROM points ORDER BY rowid"):
             if rowid in outdated:

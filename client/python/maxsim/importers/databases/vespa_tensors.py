@@ -31,8 +31,8 @@ Sizes = Tuple[Optional[int], ...]
 
 
 class TensorType(NamedTuple):
-    """cell: a name in _HEX_TYPES. mapped and indexed: dimensions in alphabetical order, which is the order of the
-    values. The last indexed dimension is the columns."""
+    """The type of a tensor. cell: a name in _HEX_TYPES. mapped and indexed: dimensions in alphabetical order, which is
+    the order of the values. The last indexed dimension is the columns of a token vector."""
 
     cell: str
     mapped: Tuple[str, ...]
@@ -153,16 +153,16 @@ class TensorReader:
         return np.concatenate([self._values(blocks[index], tensor_type, where, sizes) for index in _order(keys)])
 
     def _block_sizes(self, block: Any) -> Sizes:
-        """Returns the sizes of all blocks of a tensor without a type. A block is one token vector, or a list of token
-        vectors."""
+        """Returns the sizes of `block`, which all blocks of a tensor without a type share. A block is one token vector,
+        or a list of token vectors."""
         columns = self._columns(None)
         if isinstance(block, list) and block and isinstance(block[0], list):
             return len(block), columns if columns is not None else len(block[0])
         return (columns if columns is not None or isinstance(block, str) else len(block),)
 
     def _values(self, values: Any, tensor_type: Optional[TensorType], where: str, sizes: Sizes) -> np.ndarray:
-        """Returns the cells of a dense part of `sizes`, given nested, flat or as hexadecimal digits, as rows of the
-        last size."""
+        """Returns the cells of one block as rows [n, sizes[-1]]. `values` are nested lists, a flat list or hexadecimal
+        digits."""
         columns = sizes[-1]
         if isinstance(values, str):
             array = self._hex_values(values, tensor_type, where, columns)
@@ -218,8 +218,8 @@ class TensorReader:
 
 
 def _fits(shape: Tuple[int, ...], sizes: Sizes) -> bool:
-    """Returns True if values of `shape` are those of a dense part of `sizes`, in its shape or flat; None is any size.
-    Flat values with an unknown size must be whole rows of the known ones."""
+    """Returns whether values of `shape` fill a block of `sizes`: either `shape` equals `sizes`, or the values are flat.
+    A size that is None may be any number; flat values must then be a multiple of the known sizes."""
     if 0 in sizes:
         return False
     if len(shape) == len(sizes) and len(sizes) > 1:
@@ -229,14 +229,16 @@ def _fits(shape: Tuple[int, ...], sizes: Sizes) -> bool:
 
 
 def _order(keys: Sequence[Tuple[str, ...]]) -> List[int]:
-    """Returns the order of labels: by number if all are numbers, and otherwise as they are."""
+    """Returns the indices of `keys` in the order of the tokens: ascending if all labels are numbers, and otherwise
+    unchanged."""
     if all(label.isascii() and label.isdecimal() for key in keys for label in key):
         return sorted(range(len(keys)), key=lambda index: tuple(map(_number_order, keys[index])))
     return list(range(len(keys)))
 
 
 def _number_order(digits: str) -> Tuple[int, str]:
-    """A sort key for numbers of any number of digits. int() takes quadratic time for long ones, and refuses them."""
+    """Returns a sort key for a number of any number of digits. int() takes quadratic time for long ones, and refuses
+    them."""
     digits = digits.lstrip("0")
     return len(digits), digits
 

@@ -110,7 +110,7 @@ class ColbertSource(ResidualIndex):
                 )
             yield from self._codec.decode_documents(lengths, codes, residuals)
 
-    # Ids. A document of RAGatouille may have several passages. Each passage becomes a document of the collection.
+    # RAGatouille splits a document into passages. Each passage becomes a document of the collection.
 
     def _read_documents(self) -> Dict[int, DocumentId]:
         """Returns RAGatouille's document of each passage. Empty if the index is not from RAGatouille."""

@@ -85,9 +85,8 @@ def map_array(path: str) -> np.ndarray:
 
 @contextlib.contextmanager
 def open_table(path: str, *names: str) -> Iterator[sqlite3.Connection]:
-    """Opens an SQLite database for reading. Its errors name the file. The tables `names` are the only ones that the
-    caller reads. If one of them is a view or has a computed column, it is refused, because its rows could have no
-    end."""
+    """Opens an SQLite database for reading. Errors name the file. `names` are the tables that the caller reads. Refuses
+    a table that is a view or has a computed column, because it could have infinitely many rows."""
     if not os.path.isfile(path):
         raise SourceError(f"{path}: no such file")
     try:

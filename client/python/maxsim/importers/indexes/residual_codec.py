@@ -22,7 +22,8 @@ _MIN_NORM = 1e-12
 
 
 class ResidualCodec:
-    """centroids: [K, dim]. bucket_weights: [2^nbits]. where: the index's folder, for errors."""
+    """Decodes the residual codes of one index. centroids: [K, dim]. bucket_weights: [2^nbits]. where: the index's
+    folder, for errors."""
 
     def __init__(self, centroids: np.ndarray, bucket_weights: np.ndarray, nbits: int, where: str) -> None:
         if nbits not in (1, 2, 4, 8):
@@ -67,7 +68,7 @@ class ResidualCodec:
 
     def decode(self, codes: np.ndarray, packed: np.ndarray) -> np.ndarray:
         """Decodes centroid numbers [rows] and packed buckets [rows, packed_columns]. Returns vectors [rows, dim],
-        float32 of norm 1, or, after keep_codes, rows of the codebook."""
+        float32 of norm 1, or, after keep_codes, coded rows (Codebook.rows)."""
         if len(codes):
             lowest, highest = int(codes.min()), int(codes.max())
             if lowest < 0 or highest >= len(self._centroids):

@@ -125,8 +125,8 @@ def _byte_array(arguments: Tuple[object, ...]) -> object:
 
 
 def checked_key(value: object) -> object:
-    """Returns `value` if it can safely be a key: hashing it must not recurse or call a method from the pickle, and
-    few keys may have the same hash, so large integers are refused."""
+    """Returns `value` if it is safe as a key of a dictionary: hashing it neither recurses nor calls a method from the
+    pickle. Refuses integers beyond 64 bits, because many of them may have the same hash."""
     value = finished(value)
     if not isinstance(value, _KEY_TYPES):
         raise SourceError(f"has a key of type {type(value).__name__}")

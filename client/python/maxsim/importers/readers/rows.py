@@ -75,8 +75,8 @@ def as_vectors(values: np.ndarray) -> np.ndarray:
 
 def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator[Tuple[np.ndarray, int, int]]:
     """Divides packed rows into whole documents. Document n has `lengths[n]` rows. Yields the rows of some documents,
-    the number of the first, and the number after the last. The rows are a view of a block, unless a document began in
-    an earlier block."""
+    the number of the first document, and the number after the last one. The rows are a view of a block, unless a
+    document began in an earlier block."""
     ends = np.cumsum(lengths)
     first = begin = 0
     parts: List[np.ndarray] = []
@@ -101,8 +101,8 @@ def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator
 def lengths_of(
     counts: RowArray, num_rows: int, rows_where: str, count_ids: Callable[[], Optional[int]] = lambda: None
 ) -> np.ndarray:
-    """Returns the number of tokens of each document, int64 [N]. The array holds these, or the N + 1 offsets of the
-    documents in `num_rows` packed rows.
+    """Returns the number of tokens of each document, int64 [N]. `counts` holds these numbers, or the N + 1 offsets of
+    the documents in `num_rows` packed rows.
 
     If the values can be either, such as [0, num_rows], the array's name decides, and otherwise the number of ids
     (count_ids returns it, or None if there are no ids). SourceError if the values are neither, or nothing decides."""

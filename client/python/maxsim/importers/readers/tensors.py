@@ -31,7 +31,7 @@ def document_shape(value: object, where: str) -> Tuple[int, int]:
 
 
 def document_vectors(value: object, where: str) -> np.ndarray:
-    """Returns the vectors of such a document: float16 if the tensor is float16, and otherwise float32."""
+    """Returns a document's vectors [tokens, dim]: float16 if the tensor is float16, and otherwise float32."""
     shape = document_shape(value, where)
     array = value.array() if isinstance(value, Tensor) else np.asarray(value)
     if array.dtype != np.float16:

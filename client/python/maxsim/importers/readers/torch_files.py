@@ -60,8 +60,8 @@ class Tensor:
     _storage: _Storage
     _offset: int
     _strides: Tuple[int, ...]
-    # The stored elements have the opposite sign. torch sets this flag on a view such as x.conj().imag instead of
-    # copying.
+    # If True, the elements are the stored ones with the opposite sign. torch sets this flag on a view such as
+    # x.conj().imag instead of copying.
     _is_negated: bool = False
 
     @property
@@ -209,7 +209,7 @@ def _load_zip(path: str, data: memoryview) -> object:
 
 
 def _storage_identity(identity: object) -> Tuple[str, str, int]:
-    """Type, key and number of elements of ('storage', type, key, location, number of elements, ...)."""
+    """Returns type, key and number of elements from ('storage', type, key, location, number of elements, ...)."""
     if not isinstance(identity, tuple) or len(identity) < 5 or identity[0] != "storage":
         raise SourceError("refers to data that is not a storage")
     if not isinstance(identity[2], str) or not _is_size(identity[4]):
@@ -258,7 +258,7 @@ def _load_legacy(data: memoryview) -> object:
 
 
 def is_torch_file(path: str) -> bool:
-    """Returns True if a file begins as torch.save begins one with its usual pickle protocols."""
+    """Returns True if a file begins like a file of torch.save that was written with the usual pickle protocols."""
     with open_regular(path, "rb") as file:
         head = file.read(64)
     return head.startswith(_ZIP_MAGIC) or _LEGACY_MAGIC.to_bytes(10, "little") in head

@@ -17,7 +17,8 @@ import numpy as np
 from maxsim.importers.readers.pickled_values import MAKERS, Array, Dtype, Global, Maker, Object, array_of, checked_key, finished
 from maxsim.importers.source import SourceError
 
-# A longer integer, in bytes or digits, cannot be an id or a size, and takes quadratic time to print.
+# The longest integer that is read, in bytes or digits. A longer one takes quadratic time to print, and is no id or
+# size.
 _MAX_INTEGER_BYTES = 256
 # The deepest nesting of containers. Deeper ones would overflow the stack of recursive code.
 _MAX_MARKS = 1000
@@ -90,8 +91,8 @@ class Unpickler:
             operation(self)
 
     def _unread(self, opcode: int) -> SourceError:
-        """Returns the error for an opcode that is not supported. If the opcode makes an object, the error names the
-        class below its arguments on the stack."""
+        """Returns the error for an opcode that is not supported. If the opcode makes an object, the error names its
+        class."""
         if opcode not in _OBJECT_OPCODES or self.position == 1:
             return SourceError(
                 f"is not a pickle, or has an opcode that cannot be read: 0x{opcode:02x} at byte {self.position - 1}"
@@ -261,8 +262,8 @@ class Unpickler:
         self.push(Object())
 
     def _charge(self, arguments: Tuple[object, ...]) -> None:
-        """Counts the bytes that makers copy from their arguments. Otherwise a pickle that names a value often would
-        use much memory."""
+        """Counts the bytes that makers copy from their arguments. SourceError if they are many times the pickle's size:
+        a pickle that names one value often would otherwise use much memory."""
         self._num_copied += sum(len(item) for item in arguments if isinstance(item, (str, bytes, list, tuple)))
         if self._num_copied > 16 * len(self._data) + 1_000_000:
             raise SourceError("is a pickle that would grow to many times its size")

@@ -191,8 +191,8 @@ class VectorColumn:
         return array.reshape(-1, self.dim), starts // self.dim, ends // self.dim
 
     def _values(self, values: ArrowArray, starts: np.ndarray, lists: Optional[_Lists], first_row: int) -> np.ndarray:
-        """Returns the floating-point values of tokens that begin at `starts`. Without `lists`, of documents that
-        begin there."""
+        """Returns `values` as floating-point numbers. SourceError: a value is null. Only this error needs `starts`,
+        where tokens begin in `values`, or, without `lists`, where documents begin."""
         values = _storage(values)
         if values.null_count:
             at = int(pc.index(values.is_null(), True).as_py())
