@@ -23,8 +23,9 @@ def _current_stream(device: torch.device) -> int:
 
 
 class CallMemory:
-    """A ctypes structure over tensors of one device, which it keeps alive. It begins with struct_size and device, and
-    has the members num_threads, stream, workspace and workspace_bytes."""
+    """The ctypes structure of one library call, and the tensors that it points to, which are kept alive. All tensors
+    are on one device. The structure begins with struct_size and device, and has the members num_threads, stream,
+    workspace and workspace_bytes."""
 
     def __init__(self, structure: "type[ctypes.Structure]", device: torch.device):
         kind = device.type
@@ -58,7 +59,8 @@ class CallMemory:
         return ctypes.addressof(structure)
 
     def take(self, inputs: Any) -> None:
-        """Writes the fields of a NamedTuple into the members of the same names: tensors as addresses, and numbers."""
+        """Writes the fields of a NamedTuple into the structure's members of the same names: tensors as addresses,
+        numbers unchanged."""
         for name, value in zip(inputs._fields, inputs):
             is_tensor = value is None or isinstance(value, Tensor)
             setattr(self.call, name, self.address(value) if is_tensor else value)

@@ -13,8 +13,8 @@ _CLASSES = frozenset((Tensor, Parameter))
 
 
 class Dispatch:
-    """Predicts what PyTorch's dispatcher would do, by private names of PyTorch. If a release removes one, importing
-    this raises AttributeError, and all operators are made with custom_op."""
+    """Predicts what PyTorch's dispatcher would do, by private names of PyTorch. If a release lacks one, the constructor
+    raises AttributeError. `dispatch` is then None, and all operators are made with custom_op."""
 
     def __init__(self) -> None:
         self._keys_of = torch._C._dispatch_keys
@@ -65,8 +65,8 @@ class Dispatch:
 
 
 class Transforms:
-    """Detects the transforms of torch.func that differentiate. As in Dispatch, raises AttributeError at import if a
-    name no longer exists."""
+    """Detects the transforms of torch.func that differentiate. As in Dispatch, the constructor raises
+    AttributeError if a release of PyTorch lacks a name."""
 
     def __init__(self) -> None:
         functorch: Any = torch._C._functorch

@@ -66,7 +66,8 @@ def real_factors(name: str, factors: Tensor, dtype: torch.dtype = torch.float32)
 
 
 def check_columns(name: str, rows: Tensor) -> None:
-    """Raises ValueError for vectors that are shorter or longer than those of the library."""
+    """Skips the check while a compiler traces: it would restrict the graph to certain sizes, but the graph must work
+    for all."""
     # Not while tracing: the check would specialise the graph to certain sizes, but it must work for every size.
     if torch.compiler.is_compiling():
         return

@@ -127,7 +127,8 @@ class _Best:
 
 
 class _Scoring(TorchFunctionMode):
-    """While this mode is active in a thread, an einsum of similarities returns a _Similarities if `takes` agrees."""
+    """While this mode is active in a thread, an einsum of similarities returns a _Similarities if `takes(queries,
+    documents)` is true."""
 
     def __init__(self, takes: Takes):
         super().__init__()
@@ -187,7 +188,8 @@ def _set(owners: "Dict[str, Any]", methods: Dict[str, Function]) -> None:
 
 
 def _takes(queries: Tensor, documents: Tensor) -> bool:
-    """Accepts everything, unless the environment selects one of colpali-engine's own backends."""
+    """Returns whether maxsim_torch scores the tensors: yes, unless COLPALI_SCORES_BACKEND selects a backend of
+    colpali-engine."""
     return os.environ.get("COLPALI_SCORES_BACKEND", "auto").lower() == "auto"
 
 
@@ -200,7 +202,7 @@ def _scores(name: str, num_dimensions: int, query: Tensor, doc: Tensor) -> Tenso
 
 
 def _maxsim_inbatch(query: Tensor, doc: Tensor) -> Tensor:
-    """colpali_engine.utils.maxsim.maxsim_inbatch by maxsim_torch: [queries, documents], in float32."""
+    """Replaces colpali_engine.utils.maxsim.maxsim_inbatch. Returns scores [queries, documents] in float32."""
     return _scores("maxsim_inbatch", 3, query, doc)
 
 

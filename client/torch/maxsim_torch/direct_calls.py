@@ -21,8 +21,8 @@ _IS_2_4 = torch.__version__.startswith("2.4.")
 
 
 class _Results:
-    """An operator's setup_context and backward. Results that have no gradient get none, because PyTorch would otherwise
-    create zeros of the size of the matches. Only the first result is differentiated."""
+    """An operator's setup_context and backward. Only the first result is differentiated. The gradients of the others
+    stay None, because PyTorch would otherwise create zeros of the size of the matches."""
 
     def __init__(self, differentiate: "Callable[..., Any]", save: "Callable[[Any, Any, Any], None]"):
         self._differentiate = differentiate

@@ -101,8 +101,9 @@ class Problem(NamedTuple):
         return max(1, BLOCK_VALUES // max(1, self.max_document_tokens * values_per_token))
 
     def blocks(self, documents_per_block: int) -> Iterator[Block]:
-        """Divides the documents into blocks, in their order. Each pair is in one block. With `candidates`, pairs are in
-        every block, and score() and winners() leave out those whose document is not in the block."""
+        """Divides the documents into blocks, in their order. Without `candidates`, each pair is in one block. With
+        `candidates`, all pairs are in every block, and score() and winners() leave out those whose document is in
+        another block."""
         every = slice(0, self.num_queries)
         if self.pairing == library.LISTS and self.candidates is None:
             yield from self._blocks_of_lists(documents_per_block)
@@ -151,7 +152,7 @@ class Problem(NamedTuple):
         inside, named = self._inside(block)
         lengths, mask = part_of(self.document_lengths, block.documents), part_of(self.document_mask, block.documents)
         if inside is not None:
-            # A document without tokens stands for the documents of other blocks, and costs nothing.
+            # Adds a document without tokens. It stands for all documents of other blocks, and costs nothing.
             if lengths is None:
                 lengths = torch.full((len(rows),), self.max_document_tokens, dtype=torch.int64, device=rows.device)
             rows, lengths = with_one_more(rows), torch.cat([lengths, lengths.new_zeros(1)])
@@ -208,8 +209,8 @@ class Problem(NamedTuple):
         values = score_gradients[block.queries, block.columns]
         inside, named = self._inside(block)
         if inside is not None and named is not None:
-            # Candidates in other blocks must add no gradient here. So their gradient becomes 0, and they name any
-            # document of this block.
+            # Candidates in other blocks must add nothing to this block's gradients. So their gradient becomes 0, and
+            # they name any document of this block.
             values, named = torch.where(inside, values, 0), torch.where(inside, named, 0)
         inputs = arguments_of(*self._of_block(block, plain_tokens(rows), named))
         made: Tuple[Tensor, Tensor, Tensor] = scores_backward.differentiate(

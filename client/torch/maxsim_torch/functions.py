@@ -184,8 +184,9 @@ def maxsim_scores(
     matrix in float8 takes one byte per value and the memory of a block. Float8 tensor cores are not used.
 
     A document in which no token counts has the score `empty_score`. A query in which no token counts has the score 0
-    with every document. These scores have no gradients. With `return_argmax` the result is (scores, argmax). argmax [..., Lq] in int32 is the index in
-    the document of the token that the query token matched, the smallest index if several are equal, or -1.
+    with every document. These scores have no gradients. With `return_argmax` the result is (scores, argmax). argmax
+    [..., Lq] in int32 is the index of the document token that each query token matched, the smallest index if several
+    are equal, or -1 if none counts.
 
     Gradients of queries, documents and weights are computed only from the matches, in the inputs' types (int8 and
     float8 have none), with sums in float32. All results have the same bits in every run. There are no second

@@ -77,8 +77,8 @@ def fused_head_scores(
     projects all tokens of a block. Sums over documents are in float32.
 
     Memory in addition to inputs, results and matches: in the forward pass, three times a block's vectors in float32; in
-    the backward pass, six times these and the gradients and, with masks, lengths or few matches, a block of hidden
-    states. Only the gradient of hidden grows with Nd, and it is not computed if hidden needs none.
+    the backward pass, six times a block's vectors, the gradients and, with masks, lengths or few matches, a block of
+    hidden states. Only the gradient of hidden grows with Nd, and it is not computed if hidden needs none.
 
     ValueError: shapes, lengths or candidates do not fit. TypeError: a type is not supported. NotImplementedError: the
     library does not support the device. On CUDA, lengths are not checked, and a candidate that is no document has the

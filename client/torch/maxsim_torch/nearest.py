@@ -18,7 +18,8 @@ class NearestDistances(NamedTuple):
 
 
 def _sets(x: Tensor, y: Tensor) -> "tuple[int, ...]":
-    """Returns the dimensions before those of a set. Raises an error if x and y do not fit together."""
+    """Returns the leading (batch) dimensions of x and y. Raises TypeError or ValueError if x and y do not fit
+    together."""
     check_tensors(x=x, y=y)
     for name, points in (("x", x), ("y", y)):
         if points.dtype not in FLOATS:

@@ -100,7 +100,8 @@ def arguments_of(
 
 
 class Call(CallMemory):
-    """A maxsim_call over tensors, which it keeps until the call has returned. `tokens` makes queries and documents."""
+    """A maxsim_call over tensors, which are kept alive until the call has returned. The method `tokens` adds queries
+    and documents."""
 
     def __init__(
         self,

@@ -38,7 +38,8 @@ def computable(queries: Tensor, documents: Tensor) -> bool:
 
 
 def in_the_type_of_products(tokens: Tensor) -> Tensor:
-    """Returns `tokens` in the type in which torch.einsum would multiply them. That is autocast's, if on."""
+    """Returns `tokens` in the type in which torch.einsum would multiply them: autocast's type if autocast is on,
+    otherwise their own."""
     kind = tokens.device.type
     if tokens.dtype in FLOATS and torch.is_autocast_enabled(kind):
         return tokens.to(torch.get_autocast_dtype(kind))

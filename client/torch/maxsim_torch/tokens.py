@@ -148,8 +148,8 @@ def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Option
 
 def as_booleans(name: str, mask: Tensor) -> Tensor:
     """Returns where a mask of booleans or numbers is 1. Raises ValueError for the first value other than 0 and 1, if
-    values can be read. If not, such a token does not count, so an additive mask (0 and -inf) never selects the
-    padding."""
+    values can be read. If they cannot (on a GPU or while tracing), a token with another value does not count, so an
+    additive mask (0 and -inf) never selects the padding."""
     if mask.dtype == torch.bool:
         return mask
     counts = mask == 1
@@ -174,7 +174,8 @@ def _scales(name: str, scales: Tensor) -> Tensor:
 def _padded_scales(
     name: str, scales: Optional[Tensor], outer: "tuple[int, ...]", max_tokens: int
 ) -> "tuple[Optional[Tensor], int]":
-    """Returns scales as a vector, and what each belongs to, according to their shape. A scalar belongs to all."""
+    """Returns scales as a vector, and whether there is one per sequence or per token, which their shape shows. A scalar
+    becomes one per sequence."""
     if scales is not None:
         scales = _scales(name, scales)
         if scales.dim() == 0:
@@ -189,7 +190,8 @@ def _padded_scales(
 
 
 def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: int) -> "tuple[Optional[Tensor], int]":
-    """Returns scales as a vector, and what each belongs to, if sequences and tokens both have one dimension."""
+    """Returns scales of packed sequences as a vector, and whether there is one per sequence or per token. ValueError if
+    their shape could mean either."""
     if scales is None:
         return None, library.SCALE_PER_SEQUENCE
     scales = _scales(name, scales)

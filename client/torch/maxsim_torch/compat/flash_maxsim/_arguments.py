@@ -47,7 +47,8 @@ def require_forms(**sides: tuple[Tensor, str]) -> None:
 
 
 def alike(queries: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
-    """Converts queries to the type of the documents, because documents are more. float64 documents become float32."""
+    """Converts queries to the type of the documents, because there are fewer of them. float64 documents become
+    float32."""
     if documents.dtype == torch.float64:
         documents = documents.float()
     return queries.to(documents.dtype), documents

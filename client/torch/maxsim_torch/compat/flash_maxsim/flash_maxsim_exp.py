@@ -18,7 +18,8 @@ def flash_maxsim_heuristic(Q: Tensor, D: Tensor, doc_lengths: Tensor | None = No
 
 
 def _streamed(query: Tensor, documents: Tensor, chunk_size: int, scorer: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Uses two buffers on the GPU: another stream fills one, while the current stream scores the other."""
+    """Scores documents in host memory, `chunk_size` at a time. Uses two buffers on the GPU: another stream fills one,
+    while the current stream scores the other."""
     compute = torch.cuda.current_stream(query.device)
     copy = torch.cuda.Stream(query.device)  # type: ignore[no-untyped-call]
     scores = torch.empty(documents.shape[0], dtype=torch.float32, device=query.device)
@@ -27,7 +28,8 @@ def _streamed(query: Tensor, documents: Tensor, chunk_size: int, scorer: Callabl
     ]
     for buffer in buffers:
         buffer.record_stream(copy)
-    # The buffers' memory may have belonged to another tensor. Work on it in the current stream must end first.
+    # The buffers' memory may have belonged to another tensor. Work on that tensor in the current stream must end before
+    # the first copies.
     scored = [compute.record_event(), compute.record_event()]
     for index, chunk in enumerate(torch.split(documents, chunk_size)):
         buffer = buffers[index % 2][: chunk.shape[0]]

@@ -104,8 +104,8 @@ def retrieve(
     sorted: bool = True,
 ) -> "tuple[Tensor, Tensor]":
     """Returns scores and indices [Nq, min(top_k, Nd)] of the best documents of each query, without gradients. Scores
-    `chunk` documents at a time. maxsim_topk explains more. ValueError: top_k is not positive, or the tensors are on two
-    devices."""
+    `chunk` documents at a time. See maxsim_topk for the order of equal scores. ValueError: top_k is not positive, or
+    the tensors are on two devices."""
     if top_k <= 0:
         raise ValueError(f"top_k must be positive; it is {top_k}")
     _check_one_device(Q, D)
