@@ -35,7 +35,8 @@ def find(rows: Sequence[Row], **wanted: Any) -> list[Row]:
 
 
 def one_group(rows: Sequence[Row], profile: str, load: float) -> float | None:
-    """Returns the p99 of a request to one healthy group, without hedges. Others are compared with it."""
+    """Returns the p99 (in us) of a request to one healthy group, without hedges (second calls to another replica). The
+    plot and the table show other p99s as multiples of it. None if it was not measured."""
     found = find(rows, profile=profile, load=load, fault="none", policy="none", fan_out=1)
     return float(found[0]["p99_us"]) if found else None
 

@@ -53,7 +53,8 @@ def spread(values):
 
 
 def measure_latency(options, folder, direct, router):
-    """Returns p50 and p99 of each way, and by how much the router's latencies exceed the others in the same round."""
+    """Returns p50 and p99 of each way, and by how much the router's latencies exceed the direct ones of the same
+    round."""
     targets = {"direct": direct.target, "router": router.target}
     rows = {way: [] for way in targets}
     for number in range(options.rounds):
@@ -95,7 +96,8 @@ def measure_throughput(options, folder, router, num_groups):
 
 @contextlib.contextmanager
 def wires(options, folder, keys):
-    """Starts the servers of all partitions and a wire in front of each. Yields the wires' targets."""
+    """Starts a server for each partition, and in front of each server a Wire, which repeats its answers. Yields the
+    Wires' targets."""
     parts = folder / "parts"
     run_shard(options.bin, "split", folder / NAME, "--into", options.groups, "--output", parts)
     with contextlib.ExitStack() as running:

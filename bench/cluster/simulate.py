@@ -29,7 +29,7 @@ FOLDER = SERVICE_TIMES.parent
 FAN_OUTS = (1, 2, 4, 8, 16, 32, 64)
 LOADS = (0.3, 0.7)
 SEEDS = (1, 2, 3)
-# Only in these profiles are faults simulated, because their runs are long compared with the second of an ejection.
+# The profiles in which faults are simulated: their runs last much longer than an ejection, which takes a second.
 FAULTY_PROFILES = ("cpu",)
 FAN_OUTS_WITH_FAULT = (1, 8, 64)
 

@@ -26,7 +26,7 @@ from servers import Maxsimd, benchmark_parser, run_shard  # noqa: E402
 from synthetic import make_collection  # noqa: E402
 
 NAME = "passages"
-# Scans of the whole collection may wait to share a batch, however large the batch gets.
+# Lifts the limits on a batch and on the queue, so that scans of the whole collection can share a batch.
 BATCHING = {
     "batching.max_batch_work": "256Gi", "batching.max_queue_work": "4Ti", "batching.max_queue_time": "0s",
 }  # fmt: skip

@@ -23,7 +23,8 @@ from service_times import ServiceTimes
 
 HEDGE_SHARE = 0.95
 CALLS_A_HEDGE, MOST_HEDGES_SAVED = 10, 10  # a tenth of calls, and a short burst
-# The percentile is computed from at least MIN_ANSWERS and at most WINDOW answers, again after ANSWERS_A_TURN answers.
+# The 95th percentile of a group's answers is computed from the last MIN_ANSWERS to WINDOW answers, and again after each
+# ANSWERS_A_TURN answers.
 MIN_ANSWERS, WINDOW, ANSWERS_A_TURN = 20, 1024, 64
 MAX_FAILURES, MIN_EJECTION_US, MAX_EJECTION_US = 3, 1e6, 30e6
 POLL_US = 1e6
@@ -300,7 +301,7 @@ class World:
                 self.outcome.latencies.append(self._now - request.begin)
 
     def _note(self, group: Group, latency: float) -> None:
-        """Adds the time of an answer to those from which the group's percentile is computed."""
+        """Adds the latency of an answer to the group's window, from which the delay of its hedges is computed."""
         group.window.append(latency)
         group.answers += 1
         if not self._hedges or group.answers < MIN_ANSWERS:
@@ -345,8 +346,8 @@ class World:
         self._begin(replica)
 
     def _cancel(self, attempt: Attempt) -> None:
-        """Cancels an attempt. If it is in a place, the place stays occupied until its end, because a running batch
-        cannot be left."""
+        """Cancels an attempt. An attempt that has begun still occupies its place until its end, because a running batch
+        cannot be interrupted."""
         attempt.has_ended = attempt.is_cancelled = True
         attempt.replica.in_flight -= 1
 

@@ -37,9 +37,9 @@ struct Sweep {
 inline constexpr double kSweepMinSeconds = 20e-6;
 inline constexpr double kSweepCloseRatio = 1.5;
 
-// Runs RandomCases(count, seed), and checks a few documents of each against FP64. Prints a line for every shape that
-// counts and is not close to its roofline. Returns UNAVAILABLE if the device is lost. Other errors of a shape go to
-// `failures`.
+// Runs RandomCases(count, seed), and checks a few documents of each against FP64. Prints a line for every shape whose
+// roofline is above kSweepMinSeconds and whose time is not close to its roofline. Returns UNAVAILABLE if the device is
+// lost. Other errors of a shape go to `failures`.
 absl::StatusOr<Sweep> RunSweep(cuda::CudaBackend& backend, const GpuLimits& limits, CacheFlush& flush,
                                const SweepOptions& options);
 

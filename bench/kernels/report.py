@@ -39,8 +39,8 @@ selection alone.
 
 LIMIT, RATE, TIME, PEER, PEER_8, PEER_ANY = "x limit", "rate", "ms", "peer", "8-bit peer", "peer in any precision"
 
-# The bounds of (shape, storage, columns). LIMIT and TIME have upper bounds. RATE (TFLOP/s, TOP/s) and PEER (how many
-# times as fast as the best peer) have lower bounds.
+# The goals of rows, by (shape, storage, columns). LIMIT and TIME have upper bounds. RATE (TFLOP/s, TOP/s) and PEER (how
+# many times as fast as the best peer) have lower bounds.
 GOALS = {
     ("1x1000x32x300", "f16", 128): {LIMIT: 1.40, PEER: 1.1},
     ("1x10000x32x300", "f16", 128): {LIMIT: 1.04},

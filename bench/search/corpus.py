@@ -45,7 +45,7 @@ BASE64 = {
 }
 
 
-# --------------------------------------------------------------------------------------------------- Debian's packages
+# Debian's packages
 
 
 def apt(folder: pathlib.Path, *arguments: str) -> None:
@@ -127,7 +127,7 @@ def unpack(folder: pathlib.Path, package: str) -> str:
     ).stdout.strip()
 
 
-# ----------------------------------------------------------------------------------------------------------- the files
+# The files
 
 
 def tokenizer(max_tokens: int):

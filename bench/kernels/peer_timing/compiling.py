@@ -1,4 +1,5 @@
-"""Fills the cache of Triton: several processes call everything once, each with a part of the tuning choices."""
+"""Fills the cache of Triton: several processes call every method on every row once, each with a part of the tuning
+choices."""
 
 import contextlib
 import json
@@ -12,7 +13,8 @@ from peer_timing.report_rows import parse_shape, tell_rows
 
 
 def compile_part(options):
-    """Runs in one of the processes that compile: calls everything once with a part of the tuning choices."""
+    """Runs in one of the processes that compile: calls every method on every row once, with a part of the tuning
+    choices."""
     import torch
 
     part, parts = map(int, options.compile_part.split("/"))

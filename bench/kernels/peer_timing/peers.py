@@ -22,7 +22,8 @@ class Peers:
         self.torch_name = f"torch.topk {torch.__version__.split('+')[0]}"
 
     def methods(self, inputs):
-        """Returns (peer, method, a function that makes the timed call) of every method that can do the row."""
+        """Returns (peer, method, prepare) for every method that can score the row. prepare() returns the call to
+        time."""
         if inputs.kind == "topk":
             k = inputs.shape["k"]
             return [(self.torch_name, "topk", lambda: lambda: inputs.scores.topk(k))]

@@ -40,8 +40,8 @@ class Timing:
 
 
 def follow(timing, rows, seconds_per_method, deadline, take):
-    """Calls `take` with every figure. Returns the last message about a method, and why the process ended there: "" if
-    it has timed the last row."""
+    """Calls `take` with the figures of every method. Returns the last message about a method, and why the process ended
+    there: "" if it has timed the last row."""
     begun = None
     while time.monotonic() < deadline:
         patience = START_SECONDS if begun is None else seconds_per_method + GRACE_SECONDS

@@ -10,11 +10,10 @@ import torch
 class Batcher:
     """Gathers the requests for one scorer. Belongs to one event loop.
 
-    A free worker takes the waiting requests together, up to `max_queries` queries: immediately if the window
+    A free worker takes the waiting requests as one batch of up to `max_queries` queries: immediately if the window
     `max_delay` is zero, otherwise when the window of the first request is over or the batch is full. Requests also
-    gather while all workers are busy. Each worker is a
-    thread with its own CUDA stream, so that one batch is copied and read back while another is scored. Workers release
-    the interpreter's lock while they wait for the device.
+    gather while all workers are busy. Each worker is a thread with its own CUDA stream, so that one batch is copied and
+    read back while another is scored. Workers release the interpreter's lock while they wait for the device.
     """
 
     def __init__(self, scorer, max_delay, max_queries, workers):

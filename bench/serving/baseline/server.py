@@ -71,7 +71,7 @@ def parse(arguments):
 
 def to_work(pb, collection, request):
     """Returns a list with an entry (query indices, Work, positions, missing ids) for each group of queries with the
-    same candidates and length. candidates_of says what the last two are."""
+    same candidates and length. Positions and missing ids are those of candidates_of."""
     from scorer import Work
 
     top_k = request.top_k or 10

@@ -149,7 +149,8 @@ class Run:
             if name in report:
                 row[name] = report[name]
         if self.gpu and report.get("kernel_share") is not None:
-            # Lanes run at the same time, so the sum of their kernel times may exceed the wall clock.
+            # Lanes (threads that score batches) run at the same time, so the sum of their kernel times may exceed the
+            # wall clock.
             row["gpu_busy"] = round(report["kernel_share"], 3)
         if report.get("machine_busy") is not None:
             row["host_busy"] = round(report["machine_busy"], 3)

@@ -109,7 +109,8 @@ def outcome(row, test):
 
 
 def kernel_time(seconds):
-    """Returns a text with the kernel seconds per second of the run. Lanes overlap, so this may exceed one."""
+    """Returns a text with the kernel seconds per second of the run. It may exceed one, because lanes score at the same
+    time."""
     return f"kernel time {seconds:.2f} s a second{' (lanes overlap)' if seconds > 1 else ''}"
 
 

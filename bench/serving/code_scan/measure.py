@@ -64,7 +64,8 @@ def make_documents(folder, first, num_documents, num_tokens):
 
 
 def build(options, vectors, folder):
-    """Builds a collection of the files of make_documents. It has one shard, because each shard takes a GPU 50 us."""
+    """Builds a collection of the files of make_documents. It has one shard, because a scan takes a GPU 50 us more per
+    shard."""
     one_shard = ("--max-shard-bytes", "64GiB")
     build_collection(options.bin, vectors, folder, "documents", "i8", *one_shard, planes=options.planes)
 

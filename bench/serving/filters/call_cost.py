@@ -64,7 +64,7 @@ def milliseconds(method, request):
 
 def time_calls(options, address):
     """Returns, for each case, the median and the 99th percentile of its calls in milliseconds, which one client sends
-    one after the other. The cases take turns, so that all of them meet the same machine."""
+    one after the other. The cases take turns, so that the machine's load affects all of them alike."""
     channel = grpc.insecure_channel(address)
     calls = make_calls((rerank_pb2_grpc.RerankerStub(channel), documents_pb2_grpc.DocumentsStub(channel)), options.dim)
     times = {name: [] for name in calls}

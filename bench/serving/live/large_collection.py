@@ -39,7 +39,8 @@ def check_room(options):
 
 
 def changes(server, options):
-    """Replaces documents of the generation one by one. Asks for each of them in a list and by a scan."""
+    """Replaces random documents one by one, and deletes each again. Returns the milliseconds until a request with a
+    list of ids, and a scan of the collection, find the new vectors, and until the deleted document is gone."""
     chooser = np.random.default_rng(7)
     times = {"upsert_call": [], "until_in_a_list": [], "until_in_a_scan": [], "delete_until_gone": []}
     for _ in range(options.changes):
