@@ -32,7 +32,7 @@ absl::StatusOr<collection::CompactResult> CompactAll(const CompactArguments& arg
   options.max_tombstone_share = 0;
   options.max_shard_bytes = arguments.max_shard_bytes;
   options.created_by = Cat("maxsim-shard ", kVersion);
-  // Compact calls this before each step. The signal handler only sets a flag, so each step must ask for the flag.
+  // Compact calls this at each step. A signal handler can only set a flag, so each step asks for the flag.
   options.observer = [](collection::CompactStep) {
     return Interrupted() ? absl::CancelledError("interrupted; nothing was published") : absl::OkStatus();
   };

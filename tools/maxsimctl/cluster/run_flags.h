@@ -17,7 +17,7 @@ struct RunFlags {
   double BytesPerSecond() const;  // of `pace`, which the command line has checked
 };
 
-// Adds the collection's name and the token of the servers, for commands that read the cluster's state.
+// Adds the options of commands that read the cluster's state: the collection's name and the token file of the servers.
 void AddStateFlags(CLI::App& command, RunFlags& flags);
 
 // Adds the flags of commands that change what servers hold.

@@ -22,7 +22,8 @@ absl::StatusOr<ClusterState> StateFrom(const std::string& name, const v1::GetInf
                                        const std::map<std::string, v1::GetInfoResponse>& servers,
                                        const std::map<std::string, std::string>& problems);
 
-// Not thread-safe. The clients that it returns are thread-safe, and live as long as this object.
+// Reads a cluster's state, and makes clients for its servers. Not thread-safe, but the clients are. They live as long
+// as this object.
 class Servers {
  public:
   // `context` must outlive this object. `group_token_file` is the file with the token for the servers of the groups; ""

@@ -35,7 +35,8 @@ struct EvaluationInputs {
   v1::Query MakeQuery(size_t query) const;
   // Returns the grades of a query that has a relevant document, or null.
   const evaluation::Grades* RelevantGrades(size_t query) const;
-  // Returns the first stage's ranking of a query, or null. There must be a first stage.
+  // Returns the first stage's ranking of a query, or null if the first stage does not have the query. `candidates` must
+  // be set.
   const std::vector<RunDocument>* CandidatesOf(size_t query) const;
 };
 

@@ -22,8 +22,8 @@
 namespace maxsim::ctl {
 namespace {
 
-// Limits of one request, exact in documents and approximate in bytes. It is large enough that many documents share one
-// write to the server's disk, and small enough that two requests take little memory.
+// Limits of one request, exact in documents and approximate in bytes. Such a request is large enough that many
+// documents share one write to the server's disk, and small enough that two requests take little memory.
 constexpr int kBatchDocuments = 1000;
 constexpr uint64_t kBatchBytes = 4 << 20;
 // Bytes that each document adds to a request beyond its own size, including a share of the request's other bytes.
