@@ -29,8 +29,8 @@ _REASONS = (
 
 
 def add_advice(message: str, target: str, is_encrypted: bool) -> str:
-    """Returns the message of an UNAVAILABLE error. If the call reached no server, replaces gRPC's message by the
-    server's name, advice and the reason. Otherwise returns the server's message unchanged."""
+    """Returns the message to show for an UNAVAILABLE error. If the call reached no server, replaces gRPC's message by
+    the server's name, advice and the reason. Otherwise returns the server's message unchanged."""
     if not _NOT_REACHED.match(message):
         return message
     found = (reason for words, reason in _REASONS if re.search(words, message, re.IGNORECASE))
@@ -39,8 +39,8 @@ def add_advice(message: str, target: str, is_encrypted: bool) -> str:
 
 
 def name_timeout(message: str, target: str, seconds: float | None) -> str:
-    """Returns the message of a DEADLINE_EXCEEDED error. Replaces gRPC's own message by the server's name and the
-    timeout. Returns a message of the server unchanged."""
+    """Returns the message to show for a DEADLINE_EXCEEDED error. Replaces gRPC's own message by the server's name and
+    the timeout. Returns a message of the server unchanged."""
     if seconds is None or not _OUT_OF_TIME.match(message):
         return message
     return f"no answer from maxsimd at {target} within {seconds:g} s, the timeout of the call"

@@ -35,7 +35,7 @@ def in_collection(
     method: Callable[Concatenate[Any, str, ArgumentsT], AnswerT],
 ) -> Callable[Concatenate[Any, ArgumentsT], AnswerT]:
     """Turns a method of a client into one of ServedCollection, which fills in the argument `collection`. A coroutine
-    function becomes a coroutine function."""
+    function stays one."""
 
     def call(self: Any, /, *given: ArgumentsT.args, **named: ArgumentsT.kwargs) -> AnswerT:
         answer: AnswerT = getattr(self._client, method.__name__)(self.name or "", *given, **named)

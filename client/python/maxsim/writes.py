@@ -186,8 +186,8 @@ class MatchingDeletes:
         self._num_deleted += error.num_deleted or 0
 
     def located(self, error: errors.MaxsimError) -> errors.MaxsimError:
-        """Returns the error of the last attempt, which `failed` has counted, with the number of all documents that were
-        deleted before it."""
+        """Returns the error of the last attempt, with the number of documents that all attempts have deleted. Call
+        `failed` with the error first."""
         return error.with_num_deleted(self._num_deleted) if self._num_deleted else error
 
     def summary(self) -> DeleteSummary:

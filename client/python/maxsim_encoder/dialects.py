@@ -1,5 +1,5 @@
-"""Parses the requests of each dialect, and formats the answers. Each route is a dialect. Nothing here depends on HTTP's
-framing or on the model."""
+"""Parses the requests of each dialect, and formats the answers. A dialect is the API of one route (path), such as
+OpenAI's /v1/embeddings. Nothing here depends on HTTP's framing or on the model."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ class _Members:
 
 
 def _kind_of(given: Dict[str, Optional[str]], query: Mapping[str, str]) -> str:
-    """Returns the kind that members or the address name, or DOCUMENT if none does. Accepts words that other services
-    use for the two kinds, such as "search_query" and "retrieval.passage"."""
+    """Returns the kind of the texts that a member of the body or the address (?kind=) names, or DOCUMENT if neither
+    does. Accepts words that other services use for the two kinds, such as "search_query" and "retrieval.passage"."""
     named = {**given, "?kind": query.get("kind")}
     kinds = {}
     for name, value in named.items():

@@ -6,7 +6,8 @@ import bisect
 import threading
 from typing import Callable, Dict, List, Sequence, Tuple
 
-# Seconds per request: a query takes 10 ms with the demo model on one core, a batch of long documents takes seconds.
+# Buckets of seconds per request: a query takes 10 ms with the demo model on one core, a batch of long documents
+# seconds.
 SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 TEXTS_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 

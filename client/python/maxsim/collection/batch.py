@@ -62,7 +62,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some documents. Their ids are either integers, or strings as bytes with their sizes."""
+    """Documents in stored form. Their ids are either integers, or strings as bytes with their sizes."""
 
     tokens: NDArray[Any]  # Their shape is [rows, Layout.columns], their type Layout.value_type.
     lengths: NDArray[np.int64]

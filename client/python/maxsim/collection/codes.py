@@ -150,8 +150,9 @@ def _pack_fields(fields: NDArray[np.uint8], dim: int) -> NDArray[np.uint8]:
 
 
 class _Measures:
-    """The inputs of the bounds for some tokens: their norms and, for each number of planes, the products of the
-    vectors with their levels and the squared lengths of the levels."""
+    """The inputs of the error bounds for some tokens: the norms of the vectors and, for each number of planes, the
+    products of the vectors with their levels (the integers that codes stand for) and the squared lengths of the
+    levels."""
 
     def __init__(self, num_tokens: int) -> None:
         self.norms = np.empty(num_tokens)

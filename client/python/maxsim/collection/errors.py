@@ -37,6 +37,6 @@ def quote_id(id: object) -> str:
     type."""
     if isinstance(id, str):
         return quote(id)
-    # Cuts the text of a container early: it may be far longer than the part that is shown.
+    # Shows only the type of a container, because its text may be very long.
     is_short = id is None or isinstance(id, (int, float, bytes))
     return f"{id!r:.200}" if is_short else f"a {type(id).__name__}"

@@ -56,8 +56,8 @@ class Duplicate(Exception):
 
 
 class _Run:
-    """Keys sorted by `high`. `high` and `low` are the halves of a string id's hash; two ids differ if either half
-    does."""
+    """Ids sorted by `high`. For string ids, `high` and `low` are the halves of a hash, and two ids differ if either
+    half does. For integer ids, `high` is the id, and `low` is None."""
 
     def __init__(
         self, high: NDArray[np.uint64], low: Optional[NDArray[np.uint64]], ordinals: NDArray[np.int64]

@@ -1,5 +1,5 @@
-"""The limits and names of the formats (docs/reference/formats.md), and the check of a writer's options against them.
-The server's own limits are in kernels/limits.h."""
+"""The limits of the collection format (docs/reference/formats.md), the names of its storage types, and the check of a
+writer's options against the limits. The server's own limits are in kernels/limits.h."""
 
 from typing import Any, Optional
 

@@ -92,7 +92,7 @@ class Manifest:
         return sum(shard.num_tokens for shard in self.shards)
 
     def format(self) -> str:
-        """Returns the text of the file. The keys are in the order in which maxsim-shard writes them."""
+        """Returns the text of collection.json. The keys are in the order in which maxsim-shard writes them."""
         values: dict[str, Any] = {
             "format": "maxsim-collection",
             "format_version": 4 if self.fields else 1 if self.codes is None else 3,

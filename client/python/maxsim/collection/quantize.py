@@ -110,8 +110,8 @@ class _Workspace:
 
     @contextlib.contextmanager
     def unbuffered(self) -> Iterator[None]:
-        """Keeps NumPy from copying operands into buffers. By default it does so if an inner loop is shorter than a
-        buffer."""
+        """Keeps NumPy from copying operands into buffers. By default, NumPy copies them if an inner loop is shorter
+        than its buffer."""
         before = np.setbufsize(max(16, self.num_rows // 2 // 16 * 16))
         try:
             yield

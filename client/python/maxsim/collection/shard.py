@@ -30,7 +30,8 @@ _READ_BYTES = 1 << 20
 
 
 class Section:
-    """A later part of the file. Its bytes are in memory up to a MiB, and then in an unnamed file."""
+    """A part of the shard file that follows the token vectors. Up to a MiB, its bytes are kept in memory, and beyond
+    that in an unnamed file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -191,7 +192,8 @@ class ShardFile:
         return ShardEntry(self.file, self.num_documents, self.num_tokens, num_bytes, checksum.format())
 
     def _hash_tokens(self, checksum: Checksum, end: int) -> None:
-        """Adds the token vectors, which end at byte `end`, to the checksum, and leaves the file's position there."""
+        """Adds the token vectors, which end at byte `end` of the file, to the checksum. Leaves the file's position at
+        `end`."""
         block = memoryview(bytearray(_READ_BYTES))
         with io.FileIO(self._fd, "rb", closefd=False) as file:
             at = file.seek(DATA_BEGIN)

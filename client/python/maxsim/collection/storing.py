@@ -17,8 +17,8 @@ from .workers import Workers, make_pool
 class Storing:
     """Receives documents, and stores them in shards in another thread.
 
-    That thread refers to this object but not to the writer. So a writer that is dropped while documents are stored is
-    ended by the thread that dropped it. Methods are not thread-safe.
+    That thread refers to this object but not to the writer. So a writer that its user drops while documents are stored
+    is garbage-collected, and ended, in the user's thread. Methods are not thread-safe.
     """
 
     def __init__(

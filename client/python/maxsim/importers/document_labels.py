@@ -159,8 +159,8 @@ def _count_lines(path: str) -> int:
 
 
 def open_file_labels(options: ImportOptions, num_documents: int) -> Optional[FileLabels]:
-    """Returns the labels in the file that --ids names, or None without --ids. Raises an error for a wrong number of
-    lines before any document is read."""
+    """Returns the labels (ids and payloads) in the file that --ids names, or None without --ids. Raises an error for a
+    wrong number of lines before any document is read."""
     if options.ids is None:
         return None
     if options.id_column is not None:
@@ -199,8 +199,9 @@ def count_ids(members: Mapping[str, RowArray], options: ImportOptions, where: st
 def open_labels(
     members: Mapping[str, RowArray], taken: List[str], num_documents: int, options: ImportOptions, where: str
 ) -> Tuple[Labels, List[str]]:
-    """Returns the labels that `options` and the members of a source give, and a dry run's description of them.
-    `taken` are the members that hold vectors and other data, so that `*` does not include them."""
+    """Returns the labels (ids and payloads) that `options` and the members of a source give, and a dry run's
+    description of them. `taken` are the members that hold vectors and other data: `--payload-columns *` leaves them
+    out."""
     if options.ids is not None:
         if options.id_column is not None or options.payload_columns:
             raise OptionError("--ids: the file has ids and payloads; leave out --id-column and --payload-columns")
@@ -222,7 +223,8 @@ def open_labels(
 
 
 def zip_documents(labels: Labels, vectors: Iterator[np.ndarray]) -> Iterator[Tuple[Label, np.ndarray]]:
-    """Yields labels and vectors together. Labels are read first, so that a missing or surplus label is noticed."""
+    """Yields labels (ids and payloads) and vectors together. SourceError: there are fewer or more labels than
+    vectors."""
     iterator = iter(labels)
     for array in vectors:
         label = next(iterator, None)

@@ -44,7 +44,7 @@ ARRAY_OPTIONS = ("vectors_column", "lengths", "mask", "id_column", "ids", "paylo
 
 
 class ArraySource:
-    """Documents whose vectors come from `open_vectors`, and their labels from `labels`."""
+    """Documents whose vectors come from `open_vectors`, and their ids and payloads from `labels`."""
 
     def __init__(
         self,
@@ -68,7 +68,8 @@ class ArraySource:
 
 
 class PackedArraySource(PackedSource):
-    """Documents whose vectors are rows of one array, one document after the other, with their labels."""
+    """Documents whose vectors are rows of one array, one document after the other. `labels` has their ids and
+    payloads."""
 
     def __init__(
         self,

@@ -35,7 +35,8 @@ def open_source(path: str, options: ImportOptions) -> Source:
 
 
 def _data_sets(path: str, file_name: str, group: Any, options: ImportOptions) -> LazyArrays:
-    """Returns the data sets of a group. Those of inner groups are not listed, but can be opened by their path."""
+    """Returns the data sets of a group. Those of inner groups are included only if an option names them by their
+    path."""
     named = (options.vectors_column, options.lengths, options.mask, options.id_column, *options.payload_columns)
     names: List[str] = [name for name in group if group.get(name, getclass=True) is h5py.Dataset]
     names += [name for name in named if name and "/" in name and isinstance(group.get(name), h5py.Dataset)]

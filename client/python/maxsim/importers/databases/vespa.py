@@ -44,7 +44,7 @@ class _VespaSource:
         self._unpack_bits = bool(options.unpack_bits)
         self.num_documents: Optional[int] = None
         self._field = options.vectors_column
-        # The fields of the first document with token vectors that are not imported, for a note.
+        # The fields that are not imported of the first document with token vectors. A note of the import lists them.
         self._left: Sequence[str] = ()
         reader = TensorReader(options.dim, self._unpack_bits)
         self.dim = check_columns(path, self._find_dim(reader))

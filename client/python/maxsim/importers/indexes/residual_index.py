@@ -15,7 +15,8 @@ from maxsim.importers.source import CodedSource, DocumentId, ImportOptions, Sour
 
 
 class ResidualIndex(CodedSource):
-    """An index folder of residual codes. A subclass must read the metadata before the codec."""
+    """The base of sources that read an index folder of residual codes. A subclass calls _read_index_metadata, and then
+    _read_codec."""
 
     def __init__(self, folder: str, options: ImportOptions) -> None:
         self._folder = folder

@@ -11,7 +11,8 @@ import numpy as np
 from maxsim.collection.limits import MAX_DIM
 from maxsim.importers.source import SourceError
 
-# Bytes that are read in one step. 8 MiB reads at the speed of the disk, and an import needs some tens of megabytes.
+# Bytes that are read in one step. With 8 MiB, reading is as fast as the disk, and an import needs some tens of MB of
+# memory.
 BLOCK_BYTES = 8 << 20
 
 
