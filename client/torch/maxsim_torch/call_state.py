@@ -122,8 +122,7 @@ def wants_gradient(*tensors: Optional[Tensor]) -> bool:
 
 
 def can_read(tensor: Tensor) -> bool:
-    """Returns true if the function may read a tensor's values: the tensor is in CPU memory, and nothing traces the
-    call."""
+    """Returns true if a tensor's values may be read: the tensor is in CPU memory, and nothing traces the call."""
     if torch.compiler.is_compiling() or tensor.__class__ not in _CLASSES or tensor.device.type != "cpu":
         return False
     return dispatch is not None and not dispatch.is_traced()

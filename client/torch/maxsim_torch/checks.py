@@ -66,9 +66,9 @@ def real_factors(name: str, factors: Tensor, dtype: torch.dtype = torch.float32)
 
 
 def check_columns(name: str, rows: Tensor) -> None:
-    """Skips the check while a compiler traces: it would restrict the graph to certain sizes, but the graph must work
-    for all."""
-    # Not while tracing: the check would specialise the graph to certain sizes, but it must work for every size.
+    """Raises ValueError for vectors that are shorter or longer than those of the library."""
+    # Skips the check while a compiler traces: it would restrict the graph to certain sizes, but the graph must work for
+    # all.
     if torch.compiler.is_compiling():
         return
     if rows.dim() > 0 and not 1 <= rows.shape[-1] <= MAX_COLUMNS:

@@ -95,7 +95,8 @@ class _Similarities:
         return _Best(self)
 
     def max(self, dim: int) -> Any:
-        """Returns maxima in the form of Tensor.max, entry 0 of a tuple, but without indices."""
+        """Returns a tuple whose entry 0 has the maxima, like Tensor.max. Maxima over document tokens come without
+        indices."""
         if dim % (self.layout.document_dim + 1) != self.layout.document_dim:
             return self.computed().max(dim)
         return (_Best(self),)

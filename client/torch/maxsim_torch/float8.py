@@ -94,8 +94,8 @@ def _query_factors(queries: Tokens, weights: Optional[Tensor]) -> Optional[Tenso
 
 
 def _with_document_scales(values: Tensor, documents: Tokens, pairs: Pairs, empty_score: float) -> Tensor:
-    """Returns the scores [num_queries, list_length] times the scale of each document. Scores of empty documents are
-    minus infinity."""
+    """Returns the scores [num_queries, list_length] times the scale of each document. In `values`, empty documents have
+    the score minus infinity; in the result, `empty_score`."""
     if documents.scales is not None and documents.scale_of == library.SCALE_PER_SEQUENCE:
         if pairs.candidates is not None:
             scales = documents.scales[pairs.candidates.reshape(values.shape)]
