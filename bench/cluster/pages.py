@@ -56,7 +56,8 @@ def scale(low: float, high: float, begin: float, end: float) -> Any:
 
 
 def curves(rows: Sequence[Row], profile: str, fault: str, x: Any, y: Any) -> list[str]:
-    """Returns SVG elements: for each load and policy, the band between the seeds' extremes, and the median."""
+    """Returns SVG elements: for each load and policy, the median over the seeds (random runs), and the band between
+    their extremes."""
     parts = []
     for load in sorted({row["load"] for row in rows}):
         base = one_group(rows, profile, load)
@@ -91,7 +92,8 @@ def panel(rows: Sequence[Row], profile: str, fault: str, left: float, top: float
 
 
 def svg(rows: Sequence[Row]) -> str:
-    """Returns the plot: p99 by fan-out, as multiples of the p99 of one group without hedges and faults."""
+    """Returns the plot: p99 by fan-out (number of groups), as multiples of the p99 of one group without hedges and
+    faults."""
     height = TOP + 2 * (PANEL_HEIGHT + GAP_Y)
     loads = " and ".join(f"{load:g}" for load in sorted({row["load"] for row in rows}))
     parts = [
@@ -114,7 +116,8 @@ def svg(rows: Sequence[Row]) -> str:
 
 
 def largest_within(found: Sequence[Row], base: float) -> int:
-    """Returns the largest fan-out up to which the p99 of every fan-out is within FACTOR of `base`; 0 for none."""
+    """Returns the largest fan-out (number of groups) up to which every p99 is at most FACTOR times `base`; 0 if there
+    is none."""
     largest = 0
     for row in found:
         if row["p99_us"] > FACTOR * base:

@@ -28,8 +28,8 @@ constexpr int32_t kTopK = 100;
 constexpr size_t kSamples = 12;
 constexpr double kTolerance = 1e-5;
 
-// The documents of one query that are checked: first some of its best, then some random ones, as many as the budget
-// allows.
+// The documents of one query that are checked: first some of its best ones, then some random ones. Their number depends
+// on how many products may be computed for the check.
 struct Sample {
   std::vector<uint32_t> ordinals;
   size_t num_best = 0;  // how many of `ordinals` are the query's best, which come first in rank order
@@ -77,7 +77,7 @@ std::vector<ReferenceScore> ReferenceByParts(const DocumentsView& documents, con
   return scores;
 }
 
-// Compares sampled scores of the first and the last query with FP64, which uses the rows that the device holds.
+// Compares sampled scores of the first and the last query with FP64 scores of the same rows, as the device holds them.
 // Returns the largest error.
 absl::StatusOr<double> CheckSamples(cuda::CudaExecutor& executor, const GpuData& data,
                                     const std::vector<std::vector<Scored>>& results, double products) {

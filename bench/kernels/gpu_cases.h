@@ -35,8 +35,9 @@ struct GpuRow {
   // and as one graph. Both are 0 for a call with copies.
   double launches_seconds = 0;
   double graph_seconds = 0;
-  // Each is the larger of two times: bytes over the read limit, and operations over the multiply limit. If several
-  // lists name a document, limit_seconds counts its bytes once per list, and limit_once_seconds counts them once.
+  // The shortest possible time. Each is the larger of two times: bytes over the read limit, and operations over the
+  // multiply limit. If several lists name a document, limit_seconds counts its bytes once per list, and
+  // limit_once_seconds counts them once.
   double limit_seconds = 0;
   double limit_once_seconds = 0;
   bool memory_bound = false;  // whether limit_seconds is that of the bytes

@@ -28,8 +28,8 @@ vectors, questions and machine. [bench/search](../../bench/search/README.md) say
 - *Refined* is how many documents were scored exactly: the median, and the most of any question.
 """
 
-# A setting of maxsimd may have a recall that is lower than the peer's by this much, and still count as finding as
-# much: it is half a document of 1,000.
+# If the recall of a setting of maxsimd is lower than the peer's by at most this, the two count as equal. It is half a
+# document in 1,000.
 SAME_RECALL = 0.0005
 
 
@@ -80,7 +80,7 @@ def result_table(report: Row, collection: Row, k: int) -> str:
 
 
 def comparisons(report: Row, collection: Row) -> List[List[str]]:
-    """Returns table rows: for each setting of a peer, maxsimd's fastest setting that finds at least as much."""
+    """Returns table rows: for each setting of a peer, maxsimd's fastest setting whose recall is at least as high."""
     rows = [row for row in report["rows"] if row["collection"] == collection["collection"]]
     found = []
     for peer in rows:

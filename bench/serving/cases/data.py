@@ -148,8 +148,8 @@ class Data:
             rows = int(lengths.sum())
             path = self.folder / f"{name}.lengths.npy"
             np.save(path, lengths)
-            # A collection has one shard, so that a request is one call. Only "many" has several, to be spread over
-            # devices.
+            # A collection has one shard, so that a request is one call of the backend. Only "many" has several shards,
+            # to be spread over devices.
             most = rows * self.scale.dim * 2 // SHARDS if kind == "many" else 16 << 30
             run_shard(self.binaries, "build", "--tokens", self._tokens(rows), "--lengths", path, "--output", folder,
                       "--name", name, "--max-shard-bytes", max(most, 1 << 20), "--quiet")  # fmt: skip

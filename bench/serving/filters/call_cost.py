@@ -1,5 +1,6 @@
-"""Times searches with group_by, counts, facets and pages beside plain searches, and a filter that the server has
-evaluated before beside no filter. filter_cost.py calls this for its collection."""
+"""Times searches with group_by, counts, facets and pages, and for comparison plain searches. Also times requests with a
+filter that the server has evaluated before, and the same requests without a filter. filter_cost.py calls this for its
+collection."""
 
 import statistics
 import time
