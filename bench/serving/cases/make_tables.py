@@ -81,8 +81,8 @@ GOALS = [
 ]  # fmt: skip
 
 
-# Processors count as busy from this share on. Threads that hand work to one another never use all processors at once:
-# two machines whose rates differed by a tenth were both at 80 %.
+# From this share on, processors count as busy. A saturated server stays below 100 %, because its threads wait for one
+# another: two machines whose rates differed by a tenth were both at 80 %.
 HOST_BUSY = 0.75
 
 

@@ -160,8 +160,8 @@ class Batcher:
         return min(job.arrived for job in jobs) + self._options.window_s - time.monotonic()
 
     def _take(self, group: Group) -> List[_Part]:
-        """Takes at most a batch of texts from a group, and moves the group to the end of the queue. The caller holds
-        the lock."""
+        """Takes at most a batch of texts from a group, and moves the group to the end of the queue. The remaining texts
+        of a job wait for the group's next turn. The caller holds the lock."""
         jobs = self._groups[group]
         parts: List[_Part] = []
         room = self._options.max_batch_texts

@@ -138,7 +138,7 @@ class MaxsimRetriever(BaseRetriever, HasScorer):  # type: ignore[misc,unused-ign
         return self._documents(await self._scorer.find_async(query, *self._options(k, filter)))
 
     def _options(self, k: int | None, filter: Any) -> tuple[int, Any]:
-        """Returns the options of one call. An option that the call does not set is the retriever's."""
+        """Returns `k` and `filter` of one call. For one that is None, returns the retriever's own value."""
         k = self.k if k is None else k
         if k < 1:
             raise ValueError(f"k is {k}; must be 1 or more")

@@ -137,7 +137,7 @@ class _CodeFile:
 
 
 def _batches(offsets: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[int, int]]:
-    """Splits documents into runs of some MiB of stored rows. Each run has at least one document."""
+    """Yields ranges (first, end) of documents, each with at least one document and some MiB of stored rows."""
     first = 0
     while first < len(offsets) - 1:
         last = int(np.searchsorted(offsets, offsets[first] + max(1, _BATCH_BYTES // row_bytes), side="right")) - 1

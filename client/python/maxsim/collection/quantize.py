@@ -37,8 +37,8 @@ _MASK = (1 << 64) - 1
 
 
 def rotation_signs(seed: int, rotation_round: int, word: int) -> int:
-    """Returns the signs of columns 64 * word to 64 * word + 63 as bits of SplitMix64. A set bit means a negative
-    sign."""
+    """Returns the signs of columns 64 * word to 64 * word + 63 as 64 random bits: SplitMix64 of the seed, the round and
+    the word. A set bit means a negative sign."""
     bits = (seed + (rotation_round * 64 + word + 1) * 0x9E3779B97F4A7C15) & _MASK
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & _MASK
