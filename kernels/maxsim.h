@@ -99,7 +99,11 @@ struct Query {
   int32_t num_tokens = 0;              // 1 .. kMaxQueryTokens
   const uint32_t* ordinals = nullptr;  // [num_candidates], each < num_documents, repeats allowed; null means all
   int64_t num_candidates = 0;          // ignored when ordinals is null
-  int32_t top_k = 0;                   // 1 .. kMaxTopK; more than there are candidates returns all of them
+  // [ceil(num_documents / 64)]: `ordinals` once more, as a bitmap. Bit o of the whole is 1 if document o is a
+  // candidate; `ordinals` is then ascending, without repeats. null means that there is no bitmap. A backend may copy
+  // the bitmap to the device instead of the list (kernels/candidate_mask.h); the result is the same.
+  const uint64_t* mask = nullptr;
+  int32_t top_k = 0;  // 1 .. kMaxTopK; more than there are candidates returns all of them
 };
 
 // A candidate of a query with its score.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/candidate_mask.h"
 
 namespace maxsim {
 namespace {
@@ -36,6 +37,30 @@ absl::Status ValidateOrdinals(absl::Span<const uint32_t> ordinals, int64_t num_d
       return absl::InvalidArgumentError(
           absl::StrCat(field, "[", idx, "] is ", ordinals[idx], "; must be below ", num_documents, " documents"));
     }
+  }
+  return absl::OkStatus();
+}
+
+// Checks the query without the ordinals of its list.
+absl::Status ValidateQueryExceptOrdinals(const Query& query, int64_t query_idx) {
+  if (absl::Status status = ValidateQueryTokens(query, query_idx); !status.ok()) return status;
+  if (query.top_k < 1 || query.top_k > kMaxTopK) {
+    return OutOfRange(QueryField(query_idx, "top_k"), query.top_k, 1, kMaxTopK);
+  }
+  if (query.weights != nullptr) {
+    for (int32_t token = 0; token < query.num_tokens; ++token) {
+      // The condition is written so that NaN fails it.
+      if (!(std::fabs(query.weights[token]) <= kMaxAbsWeight)) {
+        return absl::InvalidArgumentError(absl::StrCat(QueryField(query_idx, "weights"), "[", token, "] is ",
+                                                       query.weights[token], "; must be finite and within +-",
+                                                       kMaxAbsWeight));
+      }
+    }
+  }
+  if (query.ordinals == nullptr) return absl::OkStatus();
+  // Candidates may repeat, so their number may exceed num_documents. Their positions must fit 32 bits.
+  if (query.num_candidates < 0 || query.num_candidates > kMaxShardDocuments) {
+    return OutOfRange(QueryField(query_idx, "num_candidates"), query.num_candidates, 0, kMaxShardDocuments);
   }
   return absl::OkStatus();
 }
@@ -179,39 +204,26 @@ absl::Status ValidateStaged(const DocumentsView& documents) {
 }
 
 absl::Status ValidateQuery(const Query& query, int64_t num_documents, int64_t query_idx) {
-  if (absl::Status status = ValidateQueryTokens(query, query_idx); !status.ok()) return status;
-  if (query.top_k < 1 || query.top_k > kMaxTopK) {
-    return OutOfRange(QueryField(query_idx, "top_k"), query.top_k, 1, kMaxTopK);
-  }
-  if (query.weights != nullptr) {
-    for (int32_t token = 0; token < query.num_tokens; ++token) {
-      // The condition is written so that NaN fails it.
-      if (!(std::fabs(query.weights[token]) <= kMaxAbsWeight)) {
-        return absl::InvalidArgumentError(absl::StrCat(QueryField(query_idx, "weights"), "[", token, "] is ",
-                                                       query.weights[token], "; must be finite and within +-",
-                                                       kMaxAbsWeight));
-      }
-    }
-  }
+  if (absl::Status status = ValidateQueryExceptOrdinals(query, query_idx); !status.ok()) return status;
   if (query.ordinals == nullptr) return absl::OkStatus();
-  // Candidates may repeat, so their number may exceed num_documents. Their positions must fit 32 bits.
-  if (query.num_candidates < 0 || query.num_candidates > kMaxShardDocuments) {
-    return OutOfRange(QueryField(query_idx, "num_candidates"), query.num_candidates, 0, kMaxShardDocuments);
-  }
   return ValidateOrdinals({query.ordinals, static_cast<size_t>(query.num_candidates)}, num_documents,
                           QueryField(query_idx, "ordinals"));
 }
 
-absl::Status ValidateTopKCall(absl::Span<const Query> queries, size_t num_results, int64_t num_documents) {
+absl::Status ValidateTopKCall(absl::Span<const Query> queries, size_t num_results, int64_t num_documents,
+                              CandidateForm form) {
   if (num_results != queries.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("results has ", num_results, " elements for ", queries.size(), " queries"));
   }
+  const bool masked = form == CandidateForm::kSharedMask && SharedMask(queries, num_documents) != nullptr;
   for (size_t idx = 0; idx < queries.size(); ++idx) {
-    absl::Status status = ValidateQuery(queries[idx], num_documents, static_cast<int64_t>(idx));
+    const auto query_idx = static_cast<int64_t>(idx);
+    absl::Status status = masked ? ValidateQueryExceptOrdinals(queries[idx], query_idx)
+                                 : ValidateQuery(queries[idx], num_documents, query_idx);
     if (!status.ok()) return status;
   }
-  return absl::OkStatus();
+  return masked ? ValidateMask(queries.front(), num_documents, 0) : absl::OkStatus();
 }
 
 absl::Status ValidateAlignCall(const Query& query, absl::Span<const uint32_t> ordinals, size_t num_matches,

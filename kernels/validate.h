@@ -31,8 +31,13 @@ absl::Status ValidateQuery(const Query& query, int64_t num_documents, int64_t qu
 // Checks documents that are passed to Stage: makes the checks of ValidateDocuments, and refuses residual codes.
 absl::Status ValidateStaged(const DocumentsView& documents);
 
-// Checks every query as ValidateQuery does, and that `num_results` equals the number of queries.
-absl::Status ValidateTopKCall(absl::Span<const Query> queries, size_t num_results, int64_t num_documents);
+// The candidates that a backend reads: always the lists, or, where SharedMask returns one, the bitmap.
+enum class CandidateForm : uint8_t { kList, kSharedMask };
+
+// Checks every query as ValidateQuery does, and that `num_results` equals the number of queries. With kSharedMask,
+// checks the bitmap instead of the list where SharedMask (kernels/candidate_mask.h) returns one.
+absl::Status ValidateTopKCall(absl::Span<const Query> queries, size_t num_results, int64_t num_documents,
+                              CandidateForm form = CandidateForm::kList);
 
 // Checks the arguments of Align: the query's token count and pointer, the ordinals, and the size of the output.
 absl::Status ValidateAlignCall(const Query& query, absl::Span<const uint32_t> ordinals, size_t num_matches,

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/call/launch/copy_input.h"
 #include "kernels/cuda/call/launch/quantize_launch.h"
+#include "kernels/cuda/candidates/expand_mask.h"
 #include "kernels/cuda/candidates/join_launch.h"
 #include "kernels/cuda/candidates/order_candidates.h"
 #include "kernels/cuda/codes/cuda_appendable_codes.h"
@@ -80,6 +81,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
   if (error == cudaSuccess) error = PrepareQuantizeQueries();
   if (error == cudaSuccess) error = PrepareAddPartials(device->overlap);
   if (error == cudaSuccess) error = PrepareJoin();
+  if (error == cudaSuccess) error = PrepareExpandMask();
   if (error == cudaSuccess) error = PrepareSelect(device->overlap);
   if (error == cudaSuccess) error = PrepareCopyInput();
   if (error == cudaSuccess) error = PrepareGather();

@@ -53,7 +53,10 @@ absl::Status CudaExecutor::TopK(const Documents& documents, absl::Span<const Que
   MAXSIM_RETURN_IF_ERROR(device_->health.Get());
   const LoadedDocuments* loaded = nullptr;
   MAXSIM_ASSIGN_OR_RETURN(loaded, LoadedHere(documents));
-  MAXSIM_RETURN_IF_ERROR(ValidateTopKCall(queries, results.size(), documents.num_documents()));
+  // Documents outside of device memory are always found by lists.
+  MAXSIM_RETURN_IF_ERROR(
+      ValidateTopKCall(queries, results.size(), documents.num_documents(),
+                       loaded->host() == nullptr ? CandidateForm::kSharedMask : CandidateForm::kList));
   MAXSIM_RETURN_IF_ERROR(CheckTopKLimits(options_, documents, queries));
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(device_->health.Note(current.status()));

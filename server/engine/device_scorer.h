@@ -74,6 +74,7 @@ class DeviceScorer {
   struct Task {
     const BatchQuery* query = nullptr;
     const uint32_t* ordinals = nullptr;  // null for all documents
+    const uint64_t* mask = nullptr;      // Query::mask
     int64_t num_candidates = 0;
     // Says which document result position p means. If `indices` is set: candidate indices[p] of the query's list.
     // Otherwise, if `ordinals` is set: document base + ordinals[p]. Otherwise: document base + p.

@@ -70,7 +70,10 @@ int64_t DeviceScorer::SharedTokens(const QueryGroup& group, int64_t num_sharing)
 
 store::ScanFilter DeviceScorer::MatchingIn(const QueryGroup& group, uint32_t part_idx) {
   const store::MatchingDocuments& matching = *group.set->matching;
-  return {.ordinals = matching.List(part_idx), .num_tokens = matching.num_tokens(part_idx), .tombstones = {}};
+  return {.ordinals = matching.List(part_idx),
+          .num_tokens = matching.num_tokens(part_idx),
+          .tombstones = {},
+          .mask = matching.mask(part_idx)};
 }
 
 // Returns the document tokens that a call may have with this many query tokens.
@@ -84,6 +87,7 @@ void DeviceScorer::AddWholePart(const QueryGroup& group, const store::Part& part
   for (const BatchQuery& query : queries_->QueriesOf(group)) {
     tasks_.push_back({.query = &query,
                       .ordinals = listed == nullptr ? nullptr : listed->data(),
+                      .mask = filter == nullptr || filter->mask == nullptr ? nullptr : filter->mask->data(),
                       .num_candidates = listed == nullptr ? part.num_documents() : static_cast<int64_t>(listed->size()),
                       .base = part.first_ordinal,
                       .num_tokens = filter == nullptr ? static_cast<uint64_t>(part.num_tokens()) : filter->num_tokens,
@@ -196,6 +200,7 @@ void DeviceScorer::RunCall(const Documents& documents, absl::Span<const Task> ta
     Query& query = call_queries_.emplace_back(ToQuery(*task.query));
     query.ordinals = task.ordinals;
     query.num_candidates = task.num_candidates;
+    query.mask = task.mask;
     if (task.filter != nullptr) query.top_k += static_cast<int32_t>(task.filter->tombstones.size());
   }
   if (results_.size() < tasks.size()) results_.resize(tasks.size());

@@ -113,7 +113,10 @@ absl::StatusOr<size_t> HostDocumentCalls::RunScan(const CallContext& context, co
                                                   const Range& range, absl::Span<const Query> queries,
                                                   absl::Span<std::vector<Scored>> results) {
   scans_.assign(queries.begin(), queries.end());
-  for (Query& query : scans_) query.ordinals = nullptr;
+  for (Query& query : scans_) {
+    query.ordinals = nullptr;
+    query.mask = nullptr;
+  }
   const absl::Span<const Query> scans = absl::MakeConstSpan(scans_).first(
       QueriesOfSlice(scans_, documents.type(), documents.dim(), range.count, context.workspace.capacity));
   PlannedDocuments planned = PlannedDocuments::Of(documents);
@@ -163,7 +166,10 @@ absl::StatusOr<size_t> HostDocumentCalls::RunLists(const CallContext& context, c
   while (!list_passes_.Plan(queries.first(count), documents.offsets(), capacity)) count /= 2;
   if (count == 0) return absl::InternalError("a document does not fit into a block, but was loaded");
   by_location_.assign(queries.begin(), queries.begin() + static_cast<ptrdiff_t>(count));
-  for (size_t i = 0; i < count; ++i) by_location_[i].ordinals = list_passes_.locations(i);
+  for (size_t i = 0; i < count; ++i) {
+    by_location_[i].ordinals = list_passes_.locations(i);
+    by_location_[i].mask = nullptr;  // it has documents, not locations
+  }
   MAXSIM_RETURN_IF_ERROR(PlanSlice(context, PlannedDocuments::Of(documents), by_location_,
                                    {.tensor_maps = transfer_->HasMaps(documents), .join = false}));
   if (!context.workspace.input.empty()) {

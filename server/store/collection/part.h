@@ -59,9 +59,10 @@ struct Part {
 // `ordinals` (all documents if that is null), asks for one extra result for each entry of `tombstones`, and then drops
 // the results whose document is in `tombstones`.
 struct ScanFilter {
-  std::shared_ptr<const std::vector<uint32_t>> ordinals;  // in the part, ascending; null for all
-  uint64_t num_tokens = 0;                                // of `ordinals`
-  std::vector<uint32_t> tombstones;                       // in the part, ascending; kMaxExtraResults at most
+  std::shared_ptr<const std::vector<uint32_t>> ordinals;   // in the part, ascending; null for all
+  uint64_t num_tokens = 0;                                 // of `ordinals`
+  std::vector<uint32_t> tombstones;                        // in the part, ascending; kMaxExtraResults at most
+  std::shared_ptr<const std::vector<uint64_t>> mask = {};  // `ordinals` as a bitmap (Query::mask); may be null
 
   // The maximum size of `tombstones`. If more documents of a part have a tombstone, `ordinals` is a list without some
   // of them.

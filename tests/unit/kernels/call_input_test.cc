@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/candidate_mask.h"
 #include "kernels/cuda/documents/cuda_documents.h"
 #include "kernels/plan/device_limits.h"
 #include "kernels/plan/hopper_stream_shape.h"
@@ -110,6 +111,39 @@ TEST_F(CallInputTest, ListsOfEqualLengthHaveARegularPattern) {
   EXPECT_EQ(pattern.ordinals_begin, 0);
   EXPECT_EQ(pattern.ordinals_stride, 70);
   EXPECT_EQ(pattern.document_tokens, 0);
+}
+
+TEST_F(CallInputTest, ABitmapIsWrittenInsteadOfItsList) {
+  constexpr int64_t kNumCandidates = 2 * kMinMaskedCandidates, kDocuments = kNumCandidates + 100;
+  ordinals_.resize(kNumCandidates);
+  std::iota(ordinals_.begin(), ordinals_.end(), 40u);
+  std::vector<uint64_t> words(MaskWords(kDocuments));
+  for (const uint32_t ordinal : ordinals_) words[ordinal / 64] |= uint64_t{1} << (ordinal % 64);
+  Add(60, kNumCandidates);
+  queries_[0].mask = words.data();
+  const InputLayout& layout = Plan(kHopper, 1 << 20, kDocuments).layout();
+  ASSERT_EQ(input_.mask_words(), static_cast<int64_t>(words.size()));
+  EXPECT_GE(layout.ordinals, layout.total);
+  EXPECT_GE(layout.device_total, layout.ordinals + kNumCandidates * sizeof(uint32_t));
+  EXPECT_EQ(input_.num_ordinals(), kNumCandidates);
+  std::vector<uint8_t> memory(layout.total);
+  input_.Write(memory.data());
+  EXPECT_EQ(std::memcmp(memory.data() + layout.mask, words.data(), words.size() * sizeof(uint64_t)), 0);
+  const auto rank = [&](int64_t group) {
+    uint32_t value = 0;
+    std::memcpy(&value, memory.data() + layout.mask_ranks + static_cast<size_t>(group) * sizeof(value), sizeof(value));
+    return value;
+  };
+  EXPECT_EQ(rank(0), 0u);
+  EXPECT_EQ(rank(1), kRankWords * 64 - 40);
+  EXPECT_EQ(rank(5), 5 * kRankWords * 64 - 40);
+
+  const size_t with_mask = layout.total;
+  queries_[0].mask = nullptr;
+  Plan(kHopper, 1 << 20, kDocuments);
+  EXPECT_EQ(input_.mask_words(), 0);
+  EXPECT_LT(layout.ordinals, layout.total);
+  EXPECT_LT(with_mask, layout.total / 4);
 }
 
 TEST_F(CallInputTest, APassHasItsPart) {

@@ -1,6 +1,7 @@
 #include "kernels/cuda/call/launch/slice_input.h"
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/candidates/expand_mask.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/plan/rows.h"
 #include "kernels/quantize.h"
@@ -23,7 +24,7 @@ InputCopy InputByKernel(const Workspace& workspace, const int64_t* offsets) {
           .device = workspace.device_input.as(),
           .bytes = workspace.input.layout().total,
           .ordinals = workspace.input.layout().ordinals,
-          .num_ordinals = static_cast<size_t>(workspace.input.num_ordinals()),
+          .num_ordinals = workspace.input.mask_words() > 0 ? 0 : static_cast<size_t>(workspace.input.num_ordinals()),
           .offsets = offsets};
 }
 
@@ -40,6 +41,16 @@ absl::Status CopyInput(const CallContext& context, const int64_t* offsets) {
   }
   return MAXSIM_CUDA_STATUS(cudaMemcpyAsync(workspace.device_input.as(), workspace.pinned_input.as(),
                                             workspace.input.layout().total, cudaMemcpyHostToDevice, stream));
+}
+
+absl::Status ExpandMask(const Workspace& workspace) {
+  const InputLayout& layout = workspace.input.layout();
+  if (workspace.input.mask_words() == 0) return absl::OkStatus();
+  const MaskExpansion expansion{.words = workspace.DeviceInput<uint64_t>(layout.mask),
+                                .ranks = workspace.DeviceInput<uint32_t>(layout.mask_ranks),
+                                .num_words = workspace.input.mask_words(),
+                                .ordinals = workspace.DeviceInput<uint32_t>(layout.ordinals)};
+  return MAXSIM_CUDA_STATUS(LaunchExpandMask(expansion, workspace.stream.get()));
 }
 
 absl::Status QuantizeQueries(const Workspace& workspace, const CudaDocuments& documents) {

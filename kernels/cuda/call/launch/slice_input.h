@@ -31,6 +31,10 @@ InputCopy InputByKernel(const Workspace& workspace, const int64_t* offsets);
 // tuning.stage_events is set, and the copy engine otherwise. `offsets` is InputCopy::offsets.
 absl::Status CopyInput(const CallContext& context, const int64_t* offsets);
 
+// Starts the kernel that writes the slice's list from its bitmap, which is on the device or on its way there. Does
+// nothing if the slice has no bitmap.
+absl::Status ExpandMask(const Workspace& workspace);
+
 // Starts the rounding of the queries that are in device memory. Does nothing unless `documents` are I8.
 absl::Status QuantizeQueries(const Workspace& workspace, const CudaDocuments& documents);
 

@@ -12,6 +12,7 @@ absl::Status CopiedPath::Run() const {
   Workspace& workspace = context_.workspace;
   FinishOnError started(workspace.stream.get());
   MAXSIM_RETURN_IF_ERROR(CopyInput(context_, ListedOffsets(documents_)));
+  MAXSIM_RETURN_IF_ERROR(ExpandMask(workspace));
   MAXSIM_RETURN_IF_ERROR(QuantizeQueries(workspace, documents_));
   MAXSIM_RETURN_IF_ERROR(workspace.copied_in.Record(workspace.stream.get()));
   const ScorePass pass = ScorePass::Over(documents_, workspace.input.most_candidates());

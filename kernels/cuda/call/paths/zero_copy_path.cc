@@ -26,7 +26,8 @@ double EstimatedWork(const CallInput& input, const CudaDocuments& documents) {
 
 bool ZeroCopyPath::Fits(const CallContext& context) {
   const CallInput& input = context.workspace.input;
-  return !context.tuning.stage_events && input.layout().total <= context.tuning.zero_copy_input_bytes &&
+  return !context.tuning.stage_events && input.mask_words() == 0 &&
+         input.layout().total <= context.tuning.zero_copy_input_bytes &&
          input.num_results() <= context.tuning.zero_copy_results;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/candidate_mask.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/plan_score.h"
@@ -63,6 +64,7 @@ void CallInput::Reset(ScalarType type, int32_t dim) {
   small_selections_.clear();
   results_.clear();
   lists_.clear();
+  mask_ = {};
   num_rows_ = num_ordinals_ = num_results_ = num_keys_ = num_partials_ = 0;
   num_union_ordinals_ = num_join_words_ = words_of_union_ = longest_joined_ = 0;
   most_candidates_ = pass_candidates_ = num_order_entries_ = 0;
@@ -88,6 +90,10 @@ void CallInput::FormGroups(int64_t num_documents) {
     }
     group->queries.push_back(static_cast<int32_t>(i));
     score_ranges_[i].ordinals_begin = group->ordinals_begin;
+  }
+  if (const uint64_t* const mask = SharedMask(queries_, num_documents); mask != nullptr) {
+    mask_ = {mask, static_cast<size_t>(MaskWords(num_documents))};
+    lists_.clear();
   }
 }
 

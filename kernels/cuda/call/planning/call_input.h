@@ -1,6 +1,7 @@
 // The input of one launch sequence, laid out in one buffer, so that one copy brings it to the device: row tiles, tables
-// of the queries, weights, query rows and candidate lists. After the input, the device's buffer has room for the unions
-// of joined lists and for the rotated queries of quantised documents. This code makes no CUDA calls.
+// of the queries, weights, query rows, and candidate lists or the bitmap of one list. After the input, the device's
+// buffer has room for the list of a bitmap, for the unions of joined lists and for the rotated queries of quantised
+// documents. This code makes no CUDA calls.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/cuda/call/planning/slice_capacity.h"
+#include "kernels/cuda/candidates/expand_mask.h"
 #include "kernels/cuda/score/hopper_common/params.h"
 #include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/select/topk_launch.h"
@@ -46,6 +48,9 @@ struct InputLayout {
   size_t query_rows = 0;
   size_t joined_lists = 0;
   size_t unions = 0;
+  size_t mask = 0;        // CallInput::mask_words() words of a bitmap
+  size_t mask_ranks = 0;  // number of documents before each group of kRankWords words
+  // The lists. They are copied to the device, unless a bitmap is: then `ordinals` is not below `total`.
   size_t ordinals = 0;
   // The parts above are copied to the device.
   size_t total = 0;
@@ -92,6 +97,8 @@ class CallInput {
   // (kernels/plan/hopper_stream_shape.h).
   bool operand_order() const { return IsStream(score_plan_.tile); }
   int64_t num_ordinals() const { return num_ordinals_; }  // ordinals of all lists, without those of unions
+  // Returns the words of the bitmap that is copied instead of the slice's only list; 0 if lists are copied.
+  int64_t mask_words() const { return static_cast<int64_t>(mask_.size()); }
   const ScorePlan& score_plan() const { return score_plan_; }
   const InputLayout& layout() const { return layout_; }
   bool empty() const { return row_tiles_.empty(); }
@@ -190,6 +197,7 @@ class CallInput {
   std::vector<SelectQuery> small_selections_;  // small selections, until they follow the large ones
   std::vector<ResultRange> results_;
   std::vector<absl::Span<const uint32_t>> lists_;  // candidate lists in the order of ordinals_begin
+  absl::Span<const uint64_t> mask_;                // the bitmap that is copied instead of the only list
   ScorePlan score_plan_;
   InputLayout layout_;
   int64_t num_rows_ = 0;

@@ -1,12 +1,14 @@
 // Lays out the input of a call, and writes it.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "kernels/cuda/call/planning/call_input.h"
 #include "kernels/cuda/call/planning/slice_capacity.h"
+#include "kernels/plan/ceil_div.h"
 #include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/rows.h"
 
@@ -64,8 +66,11 @@ void CallInput::FinishLayout() {
   layout_.query_rows = append(num_rows_, static_cast<size_t>(query_pitch_));
   layout_.joined_lists = append(num_joined_lists(), sizeof(JoinedList));
   layout_.unions = append(num_unions(), sizeof(JoinedUnion));
+  layout_.mask = append(mask_words(), sizeof(uint64_t));
+  layout_.mask_ranks = append(CeilDiv(mask_words(), kRankWords), sizeof(uint32_t));
+  if (mask_words() > 0) layout_.total = end;
   layout_.ordinals = append(num_ordinals_, sizeof(uint32_t));
-  layout_.total = end;
+  if (mask_words() == 0) layout_.total = end;
   layout_.union_ordinals = append(num_union_ordinals_, sizeof(uint32_t));
   const bool quantized = type_ == ScalarType::kI8;
   layout_.quantized_rows =
@@ -115,6 +120,15 @@ void CallInput::Write(uint8_t* memory) const {
     rows += static_cast<size_t>(num_rows) * pitch;
   }
 
+  if (mask_words() > 0) {
+    std::memcpy(memory + layout_.mask, mask_.data(), mask_.size() * sizeof(uint64_t));
+    auto* ranks = reinterpret_cast<uint32_t*>(memory + layout_.mask_ranks);
+    uint32_t rank = 0;
+    for (int64_t word = 0; word < mask_words(); ++word) {
+      if (word % kRankWords == 0) *ranks++ = rank;
+      rank += static_cast<uint32_t>(std::popcount(mask_[static_cast<size_t>(word)]));
+    }
+  }
   uint8_t* ordinals = memory + layout_.ordinals;
   for (const absl::Span<const uint32_t> list : lists_) {
     std::memcpy(ordinals, list.data(), list.size() * sizeof(uint32_t));

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <numeric>
 
+#include "kernels/candidate_mask.h"
 #include "tests/support/engine_fixture.h"
 #include "tests/support/fake_backend.h"
 #include "tests/unit/server/engine/lane_calls_fixture.h"
@@ -321,6 +322,31 @@ TEST_F(LaneCallsTest, StopEndsABatchBetweenCalls) {
   EXPECT_EQ(results[0].status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(results[1].status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(backend_.calls().size(), 1u);
+}
+
+TEST_F(LaneCallsTest, AFilterGivesItsListAndItsBitmap) {
+  const auto engine = MakeEngine(&backend_);
+  const auto matching = store::MatchingDocuments::Find(
+      *collection_, collection::Filter::InSlots({.first = 0, .end = collection::kNumSlots / 2}), nullptr);
+  ASSERT_TRUE(matching.ok()) << matching.status();
+  auto set = std::make_shared<CandidateSet>();
+  set->kind = CandidateSet::Kind::kMatching;
+  set->matching = *matching;
+  size_t num_calls = 0;
+  backend_.OnTopK([&](absl::Span<const maxsim::Query> queries) {
+    ++num_calls;
+    EXPECT_TRUE(ValidateMask(queries[0], backend_.calls().back().num_documents, 0).ok());
+    for (int64_t n = 0; n < queries[0].num_candidates; ++n) {
+      const uint32_t ordinal = queries[0].ordinals[n];
+      EXPECT_EQ(queries[0].mask[ordinal / 64] >> (ordinal % 64) & 1, 1u);
+    }
+    return absl::OkStatus();
+  });
+  std::vector<std::unique_ptr<Job>> jobs;
+  jobs.push_back(OneQuery(3, set));
+  const auto results = Execute(engine->lane(0), jobs);
+  EXPECT_TRUE(results[0].ok()) << results[0].status();
+  EXPECT_EQ(num_calls, num_parts_);
 }
 
 TEST_F(LaneCallsTest, AnEmptyBatchIsNothing) {
