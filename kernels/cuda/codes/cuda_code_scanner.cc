@@ -136,19 +136,22 @@ absl::Status CudaCodeScanner::ScanOnDevice(absl::Span<const Call> calls) {
     }
     if (num_results == 0) return absl::OkStatus();
     MAXSIM_RETURN_IF_ERROR(Grow(results_, static_cast<size_t>(num_results) * sizeof(DeviceScored), "results"));
-    std::vector<Scored> all;
+    const size_t result_bytes = static_cast<size_t>(num_results) * sizeof(Scored);
+    if (host_results_.bytes() < result_bytes) {
+      host_results_ = PinnedBuffer();
+      MAXSIM_ASSIGN_OR_RETURN(host_results_, PinnedBuffer::Allocate(result_bytes, "the results of a scan of codes"));
+    }
     FinishOnError finish(stream_.get());
     for (size_t i = 0; i < passes.size(); ++i) MAXSIM_RETURN_IF_ERROR(Enqueue(passes[i], events_[i]));
-    all.resize(static_cast<size_t>(num_results));  // while the device works
     MAXSIM_RETURN_IF_CUDA_ERROR(
-        cudaMemcpyAsync(all.data(), results_.as(), all.size() * sizeof(Scored), cudaMemcpyDeviceToHost, stream_.get()));
+        cudaMemcpyAsync(host_results_.as(), results_.as(), result_bytes, cudaMemcpyDeviceToHost, stream_.get()));
     MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_.get()));
     finish.Finished();
     for (size_t i = 0; i < passes.size(); ++i) {
       MAXSIM_RETURN_IF_ERROR(AddTimes(events_[i]));
       for (size_t n = 0; n < passes[i].members.size(); ++n) {
         const SelectQuery& selection = passes[i].input.selections[n];
-        const auto begin = all.begin() + passes[i].first_result + selection.results_offset;
+        const Scored* const begin = host_results_.as<Scored>() + passes[i].first_result + selection.results_offset;
         // Documents that the mask excludes come last.
         const auto is_left_out = [](const Scored& scored) { return scored.score == kLeftOut; };
         passes[i].call->results[passes[i].members[n]].assign(begin,

@@ -110,6 +110,7 @@ class CudaCodeScanner {
   Stream stream_;
   std::vector<PassEvents> events_;  // at least one for each pass
   DeviceBuffer input_, ordinals_, masks_, scores_, keys_, workspaces_, results_;
+  PinnedBuffer host_results_;  // Scored: the results of the passes, one after another
   double scan_seconds_ = 0;
   double select_seconds_ = 0;
 };
