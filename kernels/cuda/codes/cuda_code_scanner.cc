@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -29,6 +30,11 @@ int64_t NumCandidates(const CudaCodes& codes, const ScanQuery& query) {
   return query.ordinals == nullptr ? codes.num_documents() : query.num_candidates;
 }
 
+// A scan copies its first inputs, up to this many bytes, to the device from pinned memory. A copy of more than 64 KiB
+// from other memory waits for the kernels of the pass before it, so that the device idles until the next pass is
+// enqueued. The inputs of 32 queries over 4 shards take 0.7 MB.
+constexpr size_t kPinnedInputBytes = size_t{8} << 20;
+
 // Returns whether a mask selects more than three quarters of the documents; a null mask selects all. For such a mask, a
 // scan of one query uses the Hopper kernel, which multiplies all documents and drops the scores of those that the mask
 // excludes.
@@ -52,6 +58,8 @@ absl::StatusOr<CudaCodeScanner> CudaCodeScanner::Create(Device& device, int64_t 
     MAXSIM_RETURN_IF_CUDA_ERROR(sm90::PrepareScanMany());
   }
   MAXSIM_ASSIGN_OR_RETURN(scanner.stream_, Stream::Create());
+  MAXSIM_ASSIGN_OR_RETURN(scanner.host_inputs_,
+                          PinnedBuffer::Allocate(kPinnedInputBytes, "the queries of a scan of codes"));
   MAXSIM_RETURN_IF_ERROR(scanner.MakeEvents(1));
   return scanner;
 }
@@ -122,6 +130,7 @@ absl::Status CudaCodeScanner::ScanOnDevice(absl::Span<const Call> calls) {
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(current.status());
   scan_seconds_ = select_seconds_ = 0;
+  host_inputs_end_ = 0;
   try {
     std::vector<Pass> passes = PassesOf(calls);
     MAXSIM_RETURN_IF_ERROR(MakeEvents(passes.size()));
@@ -242,7 +251,7 @@ absl::Status CudaCodeScanner::SendInput(const ScanInput& input) {
   const auto num_queries = static_cast<size_t>(input.num_queries());
   MAXSIM_RETURN_IF_ERROR(Grow(input_, input.bytes.size(), "queries"));
   MAXSIM_RETURN_IF_CUDA_ERROR(
-      cudaMemcpyAsync(input_.as(), input.bytes.data(), input.bytes.size(), cudaMemcpyHostToDevice, stream_.get()));
+      cudaMemcpyAsync(input_.as(), StageInput(input), input.bytes.size(), cudaMemcpyHostToDevice, stream_.get()));
   MAXSIM_RETURN_IF_ERROR(
       Grow(scores_, static_cast<size_t>(input.scores_stride) * num_queries * sizeof(float), "scores"));
   MAXSIM_RETURN_IF_ERROR(Grow(keys_, static_cast<size_t>(input.num_keys) * sizeof(uint64_t), "selection keys"));
@@ -253,6 +262,15 @@ absl::Status CudaCodeScanner::SendInput(const ScanInput& input) {
   const cudaError_t error = cudaMemsetAsync(workspaces_.as(), 0, workspace_bytes, stream_.get());
   if (error != cudaSuccess) workspaces_ = DeviceBuffer();  // so that no later pass takes it for zeroed
   return MAXSIM_CUDA_STATUS(error);
+}
+
+const uint8_t* CudaCodeScanner::StageInput(const ScanInput& input) {
+  const size_t bytes = input.bytes.size();
+  if (bytes > host_inputs_.bytes() - host_inputs_end_) return input.bytes.data();
+  uint8_t* const staged = host_inputs_.as<uint8_t>() + host_inputs_end_;
+  std::memcpy(staged, input.bytes.data(), bytes);
+  host_inputs_end_ += bytes;
+  return staged;
 }
 
 absl::Status CudaCodeScanner::LaunchScan(const CudaCodes& codes, const ScanQuery& first, int64_t num_candidates,

@@ -70,7 +70,7 @@ class CudaCodeScanner {
   struct Pass {
     const Call* call = nullptr;
     std::vector<size_t> members;
-    ScanInput input = {};      // copies read it until the CUDA stream is done
+    ScanInput input = {};      // a copy may read it until the CUDA stream is done
     int64_t first_result = 0;  // of its results in results_
   };
   struct PassEvents {
@@ -97,6 +97,8 @@ class CudaCodeScanner {
                                         absl::Span<const size_t> members);
   absl::Status SendOrdinals(const ScanQuery& query);
   absl::Status SendInput(const ScanInput& input);
+  // Copies a pass's input to pinned memory, if host_inputs_ has room for it. Returns the bytes to copy to the device.
+  const uint8_t* StageInput(const ScanInput& input);
   absl::Status LaunchScan(const CudaCodes& codes, const ScanQuery& first, int64_t num_candidates,
                           const ScanInput& input);
   absl::Status LaunchSelection(const Pass& pass);
@@ -110,7 +112,9 @@ class CudaCodeScanner {
   Stream stream_;
   std::vector<PassEvents> events_;  // at least one for each pass
   DeviceBuffer input_, ordinals_, masks_, scores_, keys_, workspaces_, results_;
-  PinnedBuffer host_results_;  // Scored: the results of the passes, one after another
+  PinnedBuffer host_results_;   // Scored: the results of the passes, one after another
+  PinnedBuffer host_inputs_;    // ScanInput::bytes of the first passes, one after another
+  size_t host_inputs_end_ = 0;  // bytes of host_inputs_ that the passes of this call use so far
   double scan_seconds_ = 0;
   double select_seconds_ = 0;
 };
