@@ -1,4 +1,4 @@
-"""Threads that ask a router repeatedly, and pools of questions whose right answers are all known."""
+"""Threads that ask a router continuously, and pools of requests whose correct answers are known."""
 
 import threading
 import time
@@ -10,8 +10,9 @@ from maxsim.v1 import documents_pb2_grpc, rerank_pb2_grpc
 
 
 class Pool:
-    """Requests, and the single server's answer to each, for each generation of its collections. `names` maps the names
-    of collections in requests to those that the single server has for the present generation."""
+    """Random requests, with the correct answer to each for every generation of the collections. The answers come from a
+    single server. `names` maps a collection's name in requests to its name on the single server, which can differ from
+    generation to generation."""
 
     def __init__(self, single, corpora, seed, size):
         self.single = single
@@ -22,8 +23,8 @@ class Pool:
         self.right = {}  # (number of the request, generation): bits
 
     def learn(self, names=None):
-        """Sends every request to the single server. Stores each answer by the request's number and by the generation
-        that the answer names."""
+        """Sends every request to the single server, and stores the answers, by request and by the generation that
+        answered."""
         for number, answer in enumerate(self.answers(names or {})):
             self.right[number, answer.generation] = compare.bits(answer)
 
@@ -42,7 +43,8 @@ class Pool:
         return ordered
 
     def ask(self, stubs, number, deadline_s):
-        """Sends one of the requests. Returns the request, and what is wrong with its answer ("" if nothing is)."""
+        """Sends request `number` (modulo the size of the pool). Returns the request and a text that says what is wrong
+        with the answer, "" if it is correct."""
         number %= len(self.requests)
         answer = compare.call(stubs.reranker.Rerank, self.requests[number], deadline_s)
         return self.requests[number], self.check(number, answer)
@@ -70,8 +72,8 @@ class Stubs:
 
 
 class Askers:
-    """Clients that ask until stop(), each over its own connection. `pool` has the method ask of Pool. A client waits
-    `rest_s` seconds after each request."""
+    """Clients that call pool.ask() repeatedly until stop(), each over its own connection. `pool` is a Pool or has the
+    same method. Each client pauses for `rest_s` seconds after each request."""
 
     def __init__(self, router, pool, clients, deadline_s, rest_s=0.002):
         self.pool, self.deadline_s, self.rest_s = pool, deadline_s, rest_s

@@ -1,12 +1,12 @@
-"""A live collection is backed up to object storage while clients write, and restored into other numbers of groups.
+"""A live collection is backed up to object storage while clients write, and restored to other numbers of groups.
 
     backup_test.py FOLDER_OF_THE_PROGRAMS --moto PYTHON [--writes 400] [--seed S]
 
-Two groups of servers, and one server that holds everything, follow a stream of NATS JetStream. PYTHON is that of an
-environment with moto, whose server plays S3. `maxsim-shard restore` makes a whole collection and three partitions from
-a backup, and a second cluster serves them. It must answer with the same bits as the original servers: at once if the
-backup was made while no client wrote, and otherwise once it has applied the rest of the stream. Incomplete or damaged
-backups are never restored, and no output contains a secret.
+Two groups of servers, and one server that holds everything, follow a stream of NATS JetStream. PYTHON is the Python of
+an environment with moto, a fake S3 server. `maxsim-shard restore` makes a whole collection and three partitions from a
+backup, and a second cluster serves them. Its answers must equal those of the original servers bit for bit: at once if
+no client wrote during the backup, otherwise after it has applied the rest of the stream. Incomplete or damaged backups
+must not be restored, and no output may contain a secret.
 """
 
 import argparse
@@ -36,8 +36,8 @@ from nats_world import eventually, expect
 from numbered import query_vectors, vectors
 
 NAME, DIM = "words", 16
-# 35 MiB in f16. However often the server compacts meanwhile, the largest shard has more than half of that
-# (collection/compact/shard_groups.h), and so more than one part of an upload, 16 MiB.
+# The collection has 35 MiB in FP16. Even after compactions, the largest shard has more than half of that
+# (collection/compact/shard_groups.h). So its upload needs more than one part of 16 MiB.
 BIG, BIG_DIM, BIG_TOKENS, BIG_DOCUMENTS = "big", 512, 256, 140
 FLAGS = {**client.COMPACTS_OFTEN, "nats.replicas": 1, "nats.timeout": "1m", "memory.budget": "256MiB"}
 LIMIT_S = 500  # ends a test that hangs; CTest's limit is 600 s
@@ -53,8 +53,9 @@ class Tools:
         self.environment = {**os.environ, **s3.environment()}
 
     def run(self, program, *arguments, code=0):
-        """Returns standard output, or standard error if the program is to fail. Runs it again while the router has
-        ejected a group's only server, as it does with one that is slow for a moment."""
+        """Runs a program and checks its exit code. Returns standard output or, if `code` is not 0, standard error.
+        Repeats the run while the router reports that a group has no ready server: a slow moment can make the router
+        eject a group's only server."""
         command = [str(self.programs / program), *map(str, arguments)]
         until = time.monotonic() + LIMIT_S
         done = subprocess.run(command, capture_output=True, text=True, env=self.environment)
@@ -76,8 +77,8 @@ class Tools:
 
 
 class Writer(threading.Thread):
-    """Writes and deletes documents through the router, every second id with versions. Goes on after UNAVAILABLE: such a
-    write may have an effect or none, and the servers are only compared with each other."""
+    """Writes and deletes documents through the router, every second id with versions. Ignores UNAVAILABLE: it does not
+    matter whether such a write takes effect, because the test only compares the servers with each other."""
 
     def __init__(self, world, seed):
         super().__init__()
@@ -120,7 +121,7 @@ class Writer(threading.Thread):
 
 
 def settle(world, servers):
-    """Waits until the servers have applied what the stream has. Returns its last sequence."""
+    """Waits until the servers have applied the whole stream. Returns the stream's last sequence."""
     seen = {}
 
     def have_settled():
@@ -133,7 +134,7 @@ def settle(world, servers):
 
 
 def answers(node):
-    """Returns what a server or router answers to all queries, without what may differ between servers."""
+    """Returns the answers of a server or router to all queries, without fields that may differ between servers."""
     found = []
     for query in range(QUERIES):
         request = client.rerank_request(NAME, query_vectors(query, DIM), top_k=ALL, return_payloads=True)
@@ -152,7 +153,8 @@ def documents(world, node):
 
 
 def expect_same(world, node):
-    """Checks that a server or router has the documents of the single server, and ranks them with the same bits."""
+    """Checks that a server or router has the same documents as the single server, and ranks them with bit-identical
+    scores."""
     single = world.cluster.single
     wanted, got = documents(world, single), documents(world, node)
     different = [id for id in wanted.keys() | got.keys() if wanted.get(id) != got.get(id)]
@@ -163,7 +165,7 @@ def expect_same(world, node):
 
 
 def serve_restored(world, tools, prefix, check):
-    """Restores a backup into one collection and into partitions, serves both, and calls `check` with the servers."""
+    """Restores a backup as one collection and as partitions, serves both, and calls `check` with these servers."""
     folder = world.folder / f"restored-{prefix}"
     folder.mkdir()
     tools.restore(prefix, folder / "whole")
@@ -186,7 +188,7 @@ def serve_restored(world, tools, prefix, check):
 
 
 def check_quiet(world, tools, writer):
-    """Nobody writes during the backup, and afterwards: the restored collections are at its position."""
+    """No client writes during the backup or later. The restored collections must be at the stream's last sequence."""
     writer.end()
     last = settle(world, [world.cluster.single, *world.cluster.replicas()])
     made = tools.snapshot(world.cluster.router, NAME, "quiet", "--cluster")
@@ -206,7 +208,7 @@ def check_quiet(world, tools, writer):
 
 
 def check_busy(world, tools, seed):
-    """Clients write before, during and after the backups. The restored collections follow the stream."""
+    """Clients write before, during and after the backups. The restored collections must catch up with the stream."""
     writer = Writer(world, seed + 1)
     writer.start()
     try:

@@ -1,10 +1,10 @@
-"""A server makes its copy of a live collection from other servers' snapshots, while writes go on.
+"""A server copies a live collection from other servers (a bootstrap), while clients write to it.
 
     bootstrap_test.py FOLDER_OF_THE_PROGRAMS [--rounds 8] [--seed S]
 
-The servers a and b follow one stream of NATS JetStream. The server c is empty and bootstraps from them
-(BootstrapCollection). Then it must have the same documents, versions and rankings. It is killed by SIGKILL at random
-moments of further bootstraps: after each start it serves a complete copy or none, and nothing is left over.
+The servers a and b follow one stream of NATS JetStream. The server c is empty and calls BootstrapCollection. Then it
+must have the same documents, versions and rankings as a and b. In further bootstraps it is killed by SIGKILL at random
+moments. After each restart c must serve a complete copy or none, and have no leftover files.
 """
 
 import argparse
@@ -91,7 +91,8 @@ class World:
         expect(self.ranking(name) == self.ranking(other), f"{name} and {other} have different scores")
 
     def check_root(self, name, count):
-        """Checks that a server's root has the list of created collections, and the folders of `count` collections."""
+        """Checks that a server's root folder contains the list of created collections and the folders of `count`
+        collections, and no other folder."""
         root = self.servers[name].root
         listed = [one["path"] for one in json.loads((root / LIST).read_text())["collections"]] if count else []
         folders = sorted(str(path) for path in root.iterdir() if path.name != LIST)
@@ -99,7 +100,7 @@ class World:
 
 
 class Writer:
-    """Writes and deletes documents through one server, with and without versions. Remembers the version of each id."""
+    """Writes and deletes documents through one server, with and without versions. Records the version of each id."""
 
     def __init__(self, node, seed):
         self.node, self.chooser = node, random.Random(seed)
@@ -159,7 +160,7 @@ def check_bootstrap(world, seed):
     world.expect_same("c", "b")
     world.check_root("c", 1)
     world.check_root("b", 1)
-    # c knows the versions of deleted ids, too: a late write of one has the same outcome everywhere.
+    # A write or delete with an old version must have the same outcome on c as on a and b, also for a deleted id.
     node = world.servers["c"]
     node.upsert(client.upsert_request(NAME, [client.document("late", rows_of(1), "", 50)]))
     node.delete(client.delete_request(NAME, ["late"], 60))
@@ -176,8 +177,8 @@ def check_bootstrap(world, seed):
 
 
 def check_swap(world, seed):
-    """While c replaces its own copy, its clients write and read. No read fails, and each sees its client's last write.
-    Writes may be refused for a moment."""
+    """While c replaces its own copy, clients of c write and read. No read may fail, and each client must see its last
+    write. Writes may be refused with a retriable error."""
     node = world.servers["c"]
     problems, counts = [], {"read": 0, "refused": 0}
     ends = threading.Event()
@@ -221,7 +222,8 @@ def check_swap(world, seed):
 
 
 def check_slots(world, seed):
-    """Slots move: c keeps a half of its own copy. Then c and b have different halves, and c joins them."""
+    """Makes c discard half of its copy. Then c and b have different halves, and c and b each bootstrap the missing
+    half."""
     node = world.servers["c"]
     ids = [f"id-{number}" for number in range(NUM_IDS)]
     with writing(world, "a", seed + 2):
@@ -277,7 +279,8 @@ def try_bootstrap(world):
 
 
 def check_kills(world, seed, rounds):
-    """Kills c at random moments of a bootstrap. In the even rounds it has no copy before."""
+    """Kills c at random moments of a bootstrap. In even rounds, c has no copy of the collection before the
+    bootstrap."""
     chooser = random.Random(seed + 4)
     node = world.servers["c"]
     begin = time.monotonic()
@@ -304,7 +307,7 @@ def check_kills(world, seed, rounds):
             world.expect_same("c", "b")
             listed = json.loads((node.root / LIST).read_text())["collections"][0]["path"]
             outcomes["old" if pathlib.Path(listed).name in paths else "new"] += 1
-        # Unloading keeps the folder, so an unloaded collection's folder may be there, too.
+        # A collection that was unloaded keeps its folder, so one more folder may exist.
         left = {path.name for path in node.root.iterdir()}
         hidden = {name for name in left if name.startswith(".") and name != LIST}
         expect(not hidden, f"round {number}: {hidden} is left over")

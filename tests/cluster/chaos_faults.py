@@ -1,5 +1,5 @@
-"""The faults of chaos_suite.py. Each function makes one fault happen, lets it last, and undoes it. `run` is the
-FaultRun: its cluster, its network, and the time that a fault lasts."""
+"""The faults of chaos_suite.py. Each function causes one fault, lets it last, and ends it. `run` is the FaultRun, which
+has the cluster, the network, and the duration of a fault."""
 
 import dataclasses
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from trials import NATS
 
 RESOURCE_EXHAUSTED = 8
 BAD_DELAY_S, BAD_LOSS = 0.02, 0.02  # of each packet on each way
-SILENT_P99_S = 1.5  # docs/operate/cluster.md says that reads wait for a silent replica for up to 1.4 s
+SILENT_P99_S = 1.5  # docs/operate/cluster.md promises that reads wait at most 1.4 s for a replica that does not answer
 CHANGE_LIMIT_S = 120
 
 
@@ -82,7 +82,8 @@ def kill_nats_leader(run):
 
 
 def lose_nats_majority(run):
-    """Kills two of the three NATS servers. No write that begins after that may be acknowledged before they are back."""
+    """Kills two of the three NATS servers. No write that begins after that may be acknowledged until they are
+    restarted."""
     lost = run.chooser.sample(run.world.nats.servers, 2)
     with run.lasting(f"kill {' and '.join(one.folder.name for one in lost)}"):
         for one in lost:
@@ -96,7 +97,7 @@ def lose_nats_majority(run):
 
 
 def give_disks_that_fill(stack, world):
-    """Prepares the replicas for fill_disk() before they start. The exit stack removes what this needs."""
+    """Prepares the replicas for fill_disk(). Call this before they start. `stack` undoes it at its end."""
     for node in world.cluster.replicas():
         node.faults = faults.Faults(world.folder)
         stack.callback(node.faults.close)
@@ -132,19 +133,21 @@ def compact_without_replica(run):
         ):
             answer = compare.call(call, request, CHANGE_LIMIT_S)
             code = answer.code if isinstance(answer, compare.Failure) else 0
-            # The replica cannot be reached, which the error may name after the others have done it.
+            # UNAVAILABLE is allowed, because one replica cannot be reached. The other replicas may have done the work
+            # all the same.
             assert code in (0, UNAVAILABLE), f"{type(request).__name__}: {answer}"
     node.start()
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """`happen` is one of the functions above. `max_p99_s` bounds the 99th percentile of reads during the fault."""
+    """A kind of fault. `happen` is one of the functions above. `max_p99_s` limits the 99th percentile of the duration
+    of reads during the fault."""
 
     happen: Callable
     needs_switch: bool = False
     needs_disk: bool = False  # each replica has the attribute `faults`
-    stops_nats: bool = False  # a group may reach the sequence of another group's write only when NATS is back
+    stops_nats: bool = False  # a group may see another group's latest writes only when NATS is back
     max_p99_s: float | None = None
     write_codes: tuple = RETRIABLE
 

@@ -1,24 +1,25 @@
-"""Writes to a live collection and reads it while one kind of fault happens again and again, and checks everything.
+"""Causes one kind of fault again and again while clients write to and read a live collection, and checks all results.
 
     chaos_suite.py FOLDER_OF_THE_PROGRAMS [--fault NAME] [--versions none|all] [--requests 100000] [--writes 100000]
                    [--rate 500] [--short] [--seed S] [--json] [--list]
 
-Two groups of three replicas follow one stream of three NATS servers, behind two routers. For each fault of
-chaos_faults.py, or those of --fault, new servers are started, once for writes without versions and once for writes with
-versions. The fault comes and goes until so many requests were answered and so many documents written. Then all is
-checked against an oracle that reads the stream:
+Two groups of three replicas follow one stream of three NATS servers, and clients use two routers. For each fault (all
+of chaos_faults.py, or those given by --fault), the suite starts new servers twice: for writes with and without
+versions. The fault comes and goes until --requests requests are answered and --writes documents written. Then the suite
+checks everything against an oracle that reads the stream:
 
-- Every acknowledged write is in the stream once, with its outcome, and at the end every replica has it.
+- Every acknowledged write is in the stream exactly once, with the acknowledged outcome, and every replica has applied
+  it.
 - No write whose call failed took effect after an acknowledged write of the same document that was sent later.
-- Every answer has the documents and the bits that the collection had at one sequence for each group.
-- No read failed, because each group always has a replica that can be reached. A client whose router was killed asks
-  the other one.
-- Writes failed only with the codes that the fault allows, and resumed after it.
-- While replicas are silent, the 99th percentile of reads is at most 1.5 s.
-- No replica reported a stream that is lost, wrong or too short.
+- Every answer has the documents and exact scores that each group had at one sequence.
+- No read failed, because each group always has a reachable replica. A client asks the other router if its router was
+  killed.
+- Writes failed only with the codes that the fault allows, and succeeded again after the fault.
+- While a replica does not answer, the 99th percentile of the duration of reads is at most 1.5 s.
+- No replica reported that its stream was lost, wrong or too short.
 
-Prints one line for each fault. --short takes a few hundred requests and writes, and each fault once. Faults of the
-network need root, for network namespaces. MAXSIM_TEST_SEED also sets the seed.
+Prints one line per fault. --short sends a few hundred requests and writes, and causes each fault once. Network faults
+need root, to create network namespaces. MAXSIM_TEST_SEED also sets the seed.
 """
 
 import contextlib

@@ -1,11 +1,11 @@
-"""Replicas are killed, paused, drained and reloaded one at a time while clients ask, and no request fails.
+"""No request fails while replicas are killed, paused, drained and reloaded, one replica at a time.
 
     chaos_test.py FOLDER_OF_THE_PROGRAMS [--seconds 45] [--clients 3] [--deadline 2] [--seed S]
 
-Each answer has the bits of the single server's answer for the generation that it names. Later a whole group is lost:
-a request that requires all documents fails; any other ranks the remaining documents, names the group and counts its
-documents. When the group is back, answers are complete again. MAXSIM_TEST_SEED and MAXSIM_CLUSTER_SECONDS also set
-seed and duration.
+Each answer must equal, bit for bit, the answer of a single server with the generation that the answer names. Later all
+servers of a group are stopped. Then a request that requires all documents must fail. Any other request must rank the
+remaining documents, and name the missing group and the number of its documents. After the group's restart, answers must
+be complete again. MAXSIM_TEST_SEED and MAXSIM_CLUSTER_SECONDS also set seed and duration.
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Chaos(Events):
         self.pool.learn()
 
     def _publish(self):
-        """Publishes the next generation of every collection. The single server serves it under another name."""
+        """Publishes the next generation of every collection. The single server loads it under a new name."""
         names = {}
         for name, built in self.built.items():
             built.publish()
@@ -63,7 +63,7 @@ class Chaos(Events):
         self.expect_generation()
 
     def expect_generation(self):
-        """Checks that the router answers a request that begins now from the newest generation."""
+        """Checks that the router now answers requests from the newest generation."""
         for name, built in self.built.items():
             number = next(i for i, request in enumerate(self.pool.requests) if request.collection == name)
             answer = compare.call(self.cluster.router.reranker.Rerank, self.pool.requests[number])
@@ -77,8 +77,8 @@ class Chaos(Events):
         self._reload()
 
     def be_ahead(self):
-        """Publishes a generation and restarts one replica. This replica then serves the new generation before the
-        others do."""
+        """Publishes a generation and restarts one replica, which then serves the new generation earlier than the
+        others."""
         node = self.one("start with the next generation")
         self._publish()
         node.kill()
@@ -111,8 +111,8 @@ class Chaos(Events):
         self.check_whole()
 
     def _check_lost(self, lost, request, rest, removed):
-        """Checks the router's answer while group `lost` is down. `rest` is the single server's answer from a collection
-        without the group's documents."""
+        """Checks the router's answer while group `lost` is down. `rest` is the single server's answer for a collection
+        that lacks this group's documents."""
         wanted = rerank_pb2.RerankResponse()
         wanted.CopyFrom(rest)
         asks_lost = False
@@ -151,7 +151,8 @@ class Chaos(Events):
 
     @staticmethod
     def _asks_nobody_else(lost, request):
-        """Returns whether all documents that a request names are in the lost group, so that no server can answer."""
+        """Returns whether all documents that a request names are in the lost group, so that no running server has any
+        of them."""
         for query in request.queries:
             candidates = query.candidates if query.HasField("candidates") else request.candidates
             kind = candidates.WhichOneof("kind")

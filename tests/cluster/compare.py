@@ -48,7 +48,8 @@ def bits(answer):
 
 
 def difference(wanted, got):
-    """Returns how an answer or a failure differs from that of the single server; "" if it does not."""
+    """Returns a text that says how an answer or failure differs from that of the single server, "" if it does not
+    differ."""
     if isinstance(wanted, Failure) or isinstance(got, Failure):
         if not (isinstance(wanted, Failure) and isinstance(got, Failure)):
             return f"{str(got)[:600]!s} instead of {str(wanted)[:600]!s}"
@@ -89,7 +90,8 @@ def http_difference(wanted, got):
         for one in (a, b):
             if isinstance(one, dict):
                 one.pop("timings", None)
-                # If a request has no id, the server makes one up for its answer, so such ids are not compared.
+                # The server generates an id for the answer to a request without one. Such ids are random, so they are
+                # not compared.
                 if str(one.get("id", "")).startswith("rerank-"):
                     one["id"] = "rerank-"
     return "" if a == b else f"{str(b)[:2000]} instead of {str(a)[:2000]}"

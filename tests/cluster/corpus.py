@@ -1,5 +1,5 @@
-"""Random documents from a seed, many with exactly equal scores. Each collection exists as a whole and cut into
-partitions."""
+"""Random documents from a seed. Many of them have exactly equal scores. Each collection exists both as a whole and
+split into partitions."""
 
 import ctypes
 import json
@@ -56,8 +56,8 @@ class Corpus:
         chooser = random.Random(f"{self.seed}-{generation}")
         documents = {}
         for place, id in enumerate(self.ids(generation)):
-            # About three documents share one matrix, in whatever partition they are. The matrices have few different
-            # values, so that different matrices also give equal scores.
+            # About three documents, in any partitions, share one matrix of token vectors. Some matrices contain only a
+            # few different values, so that different matrices can have equal scores, too.
             source = chooser.randrange(self.size // 3)
             rows = vectors(self.seed * 1000 + generation * 77 + source, self.dim)
             if source % 4 == 0:
@@ -101,13 +101,14 @@ class Built:
         nodes.shard_tool(self.programs, "split", self.whole, "--into", self.count, "--output", output, "--quiet")
 
     def copy_whole(self, name):
-        """Copies the published generation of the whole collection to a folder that later generations do not change."""
+        """Copies the published generation of the whole collection to a new folder. Later generations do not change this
+        folder."""
         path = self.folder / name
         shutil.copytree(self.whole, path)
         return path
 
     def merge_without(self, index, name):
-        """Makes a collection of all partitions except the one with this index. Returns its folder."""
+        """Makes a collection of all partitions except number `index`. Returns the folder of the collection."""
         path = self.folder / name
         left = [part for number, part in enumerate(self.parts) if number != index]
         nodes.shard_tool(self.programs, "merge", *left, "--output", path, "--quiet")

@@ -1,9 +1,10 @@
-"""A router over three groups of two replicas answers with the bits of one server that holds everything.
+"""A router over three groups of two replicas gives exactly the answers of one server that holds all documents.
 
     equality_test.py FOLDER_OF_THE_PROGRAMS [--requests 2000] [--seed S]
 
-Sends random requests of every kind, valid and invalid, to both. Answers are equal except for their times, and errors
-have the same code and name the same field. MAXSIM_TEST_SEED and MAXSIM_CLUSTER_REQUESTS also set seed and number.
+Sends random requests of every kind, valid and invalid, to the router and to the single server. Answers must be equal
+except for times. Errors must have the same code and name the same field. MAXSIM_TEST_SEED and MAXSIM_CLUSTER_REQUESTS
+also set the seed and the number of requests.
 """
 
 import argparse
@@ -31,7 +32,7 @@ def make_corpora(seed):
 
 
 def build_cluster(programs, folder, corpora, **options):
-    """Returns the cluster, which is not started yet, and its collections on the disk by name."""
+    """Returns a cluster that is not started yet, and its collections on disk by name."""
     built = {one.name: Built(programs, folder, one, PARTS) for one in corpora}
     whole = {name: one.whole for name, one in built.items()}
     parts = [{name: one.parts[index] for name, one in built.items()} for index in range(PARTS)]

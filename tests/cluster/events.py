@@ -7,9 +7,9 @@ PAUSE_S = 3
 
 
 class Events:
-    """Runs events one after another. `kinds` lists their kinds; the method be_KIND makes an event happen, and undoes it
-    before it returns. Subclasses add kinds. Set `askers` before run(): it is told which event is happening, and is
-    checked after each event."""
+    """Causes events one after another. `kinds` lists the kinds of events. The method be_KIND causes an event and undoes
+    it before it returns. Subclasses add kinds. Set `askers` (the clients) before run(). It is told which event happens,
+    and is checked after each event."""
 
     kinds = ["killed", "paused", "drained"]
 
@@ -20,7 +20,7 @@ class Events:
         self.hedges = 0
 
     def run(self, seconds):
-        """Makes each kind of event happen at least once, and goes on until the time is over."""
+        """Causes events for `seconds`, and longer if some kind of event has not happened by then."""
         kinds = list(self.kinds)
         until = time.monotonic() + seconds
         time.sleep(1)  # the router learns how long answers take

@@ -1,11 +1,12 @@
-"""An empty server fills itself with a collection of the cluster, whose first messages the stream no longer has.
+"""An empty server copies a collection from the cluster. The stream no longer has the first messages of the collection.
 
     filling_test.py FOLDER_OF_THE_PROGRAMS [--rounds 3] [--seed S]
 
-The server a has a collection. The server c is empty, has live.create_from_cluster, and names a in cluster.peers. While
-a does not answer, c must serve nothing, and say what it waits for. When a answers again, c must fill itself without any
-command. Then c loses its disk several times, and is killed by SIGKILL while it fills itself: after the next start it
-must complete that, and leave nothing over. At last a is lost, and c fills itself with a backup and the stream.
+The server a has a collection. The server c is empty, has live.create_from_cluster, and lists a in cluster.peers. While
+a does not answer, c must serve nothing, and say what it waits for. When a answers again, c must copy the collection
+without any command. Then c loses its disk several times, and is killed by SIGKILL while it copies the collection. After
+the next start it must complete the copy, and leave no other files. Finally a is lost, and c restores the collection
+from a backup and the stream.
 """
 
 import argparse
@@ -118,7 +119,7 @@ def check_wait(world):
 
 
 def check_kills(world, rounds, seed):
-    """c loses its disk, and is killed while it fills itself. The router finds all documents meanwhile."""
+    """c loses its disk, and is killed while it copies the collection. Meanwhile the router must find all documents."""
     chooser = random.Random(seed)
     a, c, router = world.a, world.c, world.router
     router.flags |= {**nodes.ROUTER, "cluster.groups": f"g0={a.target} {c.target}"}
@@ -144,7 +145,7 @@ def check_kills(world, rounds, seed):
 
 
 def check_backup(world, folder, programs):
-    """c loses its disk, and there is no other server: a backup and the stream bring the documents."""
+    """c loses its disk, and no other server exists. c must restore the documents from a backup and the stream."""
     a, c = world.a, world.c
     url = f"file://{folder}/backups"
     for name in ("monday", "tuesday"):

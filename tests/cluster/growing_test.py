@@ -1,16 +1,16 @@
-"""A live collection grows from two groups of servers to three, and shrinks to two again, while it is written and read.
+"""A live collection grows from two groups of servers to three and shrinks to two again, while clients write and read.
 
     growing_test.py FOLDER_OF_THE_PROGRAMS [--rate 200] [--writes 300] [--deadline 20] [--seed S]
 
-Each group has two servers, and NATS JetStream orders the writes. `maxsimctl cluster rebalance` moves the slots. Its
-first run is killed at a step that the seed chooses, and the same command goes on. Meanwhile writers send upserts and
-deletes through the router, and readers scan, rank lists and read documents. Before, between and after the moves, at
-least --writes writes are acknowledged.
+Each group has two servers, and NATS JetStream orders the writes. `maxsimctl cluster rebalance` moves slots between
+groups. Its first run is killed at a step that depends on the seed, and a second run of the same command must complete
+the work. Meanwhile clients upsert and delete through the router, search the whole collection, rank lists, and read
+documents. At least --writes writes are acknowledged before, between and after the moves each.
 
-No read may fail. Every acknowledged write must be in the stream, exactly once and with the acknowledged outcome. For
-every answer there must be one sequence per group at which an oracle held its documents, with scores that have the bits
-of a single server which follows the same stream. At the end each server holds the documents of its slots and no
-others. Prints the longest pause between two acknowledgements, and the longest read.
+No read may fail. Every acknowledged write must be in the stream exactly once, with the acknowledged outcome. For every
+answer there must be one sequence per group at which an oracle held the answer's documents. The scores must equal those
+of a single server that follows the stream. At the end each server must hold the documents of its slots and no others.
+Prints the longest pause between two acknowledgements, and the longest read.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from live_load import Questions, Writers
 from live_world import KINDS, World
 
 GROUPS, OWNERS, REPLICAS = 3, 2, 2
-# Sixths of the slots: each is in one group, whether two or three groups have the slots.
+# The slots are compared in sixths: with two groups or with three, each sixth is in one group.
 PARTS = 6
 FLAGS = {**client.COMPACTS_OFTEN, "nats.replicas": 1}
 STEP = re.compile(r"step (\d+): ")
@@ -42,8 +42,9 @@ KILLED_AT = range(3, 13)  # of the 13 steps from two groups to three
 
 
 class GrowingWorld(World):
-    """The servers of the first two groups have one half of the collection each, and those of the third group have
-    nothing. No server of a group has the collection in its configuration, so that it may be replaced."""
+    """The servers of the first two groups start with one half of the collection each, those of the third group with
+    nothing. The servers' configurations do not list the collection, because listed collections could not be replaced.
+    """
 
     def __init__(self, programs, folder, seed, name):
         nats = nats_server.NatsServer(folder / "nats")
@@ -71,11 +72,12 @@ class Tool:
         self.name, self.cluster = world.name, world.cluster
 
     def rebalance(self, count):
-        """Gives the first `count` groups equal ranges of slots. Returns what the program printed."""
+        """Runs the program that gives the first `count` groups equal ranges of slots. Returns its output."""
         return self.cluster.control(*self._rebalance(count)).strip()
 
     def rebalance_and_kill(self, count, number):
-        """Begins to give the first `count` groups equal ranges, and kills the program when it begins step `number`."""
+        """Starts giving the first `count` groups equal ranges of slots, and kills the program when it begins step
+        `number`."""
         command = self.cluster.control_command(*self._rebalance(count))
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
             said = []
@@ -94,7 +96,8 @@ class Tool:
         return ["cluster", "rebalance", self.name, "--groups", groups, "--grace", "1"]
 
     def check_layout(self, count):
-        """Checks that the first `count` groups answer for equal ranges, and that their servers hold exactly these."""
+        """Checks that the first `count` groups own equal ranges of slots, and that their servers hold exactly these
+        ranges."""
         layout = json.loads(self.cluster.control("cluster", "layout", self.name, "--json"))
         borders = [index * corpus.NUM_SLOTS // count for index in range(count + 1)]
         ranges = [{"first_slot": first, "end_slot": end} for first, end in zip(borders, borders[1:])]

@@ -1,5 +1,5 @@
-"""Tests the checks that the cluster tests use: they must find each way in which an answer can be wrong, and notice a
-cut network.
+"""Tests the checks of the cluster tests: they must find every kind of wrong answer, and notice a cut network
+connection.
 
 harness_test.py FOLDER_OF_THE_PROGRAMS        (the programs are not used)
 """
@@ -150,8 +150,8 @@ class SlotsTest(unittest.TestCase):
 
 
 def message(payload, id="a", version=0, rows=None):
-    """Returns a stream's message as a server writes it: an upsert with this payload or, if the payload is empty, a
-    delete."""
+    """Returns a message of the stream in the servers' format: an upsert with this payload or, if the payload is empty,
+    a delete."""
     kind = history.UPSERT if payload else history.DELETE
     data = struct.pack("<BQQBBQH", 1, 0, 0, 1, kind, version, len(id)) + id.encode()
     if payload:
@@ -161,7 +161,7 @@ def message(payload, id="a", version=0, rows=None):
 
 
 class HistoryTest(unittest.TestCase):
-    """Gives History streams, acknowledgements and answers. History must accept right ones, and report each fault."""
+    """Passes streams, acknowledgements and answers to History, which must accept correct ones and report each fault."""
 
     def setUp(self):
         base = exact.Oracle(exact.Storage("f16", 8), "string")

@@ -1,5 +1,5 @@
-"""The contents of a live collection at each sequence of its stream. Reads the stream, and compares it with the
-acknowledgements to writers and the answers to readers."""
+"""Computes the contents of a live collection at each sequence of its stream. Compares the stream with the
+acknowledgements that writers got and the answers that readers got."""
 
 import bisect
 import collections
@@ -19,7 +19,7 @@ vectors_of = functools.lru_cache(maxsize=256)(vectors)  # writes have few differ
 
 
 class Write:
-    """One document or id of a call. `number` identifies the vectors of an upsert. A delete has no payload."""
+    """One upsert or delete of a call. `number` identifies the vectors of an upsert. A delete has an empty payload."""
 
     def __init__(self, id, number, payload, version):
         self.id, self.number, self.payload, self.version = id, number, payload, version
@@ -95,7 +95,8 @@ class Ledger:
 
 
 class History:
-    """`oracle` holds the documents with which the collection began. `numbers` identifies their vectors, by id."""
+    """`oracle` holds the documents that the collection has at the start. `numbers` maps their ids to numbers that
+    identify their vectors."""
 
     def __init__(self, ledger, oracle, numbers, parts):
         self.ledger, self.oracle, self.parts = ledger, oracle, parts
@@ -111,8 +112,9 @@ class History:
             self.states[id] = [0], [(document.payload, numbers[id], position)]
 
     def extend(self, messages):
-        """Applies (sequence, data) of the stream to the oracle. Checks that each message is an attempted write, and
-        that no write is in the stream twice. The data of a late message, which no server may apply, is None."""
+        """Applies messages of the stream, (sequence, data), to the oracle. Checks that each message is a write that a
+        client tried, and that no write occurs twice. `data` is None for a message that came too late, which no server
+        may apply."""
         for sequence, data in messages:
             assert sequence == self.last + 1, f"the stream has message {sequence} behind {self.last}"
             self.last = sequence
@@ -165,7 +167,7 @@ class History:
         self.changes[corpus.part_of(message.id, self.parts)].append((message.sequence, message.id))
 
     def check_acknowledged(self, writes):
-        """Compares the acknowledged writes with the stream. All must have been acknowledged before extend()."""
+        """Compares the acknowledged writes with the stream. Call extend() with the messages of these writes first."""
         for one in writes:
             outcome, sequence = one.result
             what = f"{one.payload or 'delete'} of {one.id!r}, acknowledged with outcome {outcome}, sequence {sequence}"
@@ -185,8 +187,8 @@ class History:
                 self.applied[one.id].append((one.begun, sequence))
 
     def check_not_undone(self):
-        """Checks that no write whose call failed was carried out after an acknowledged write of the same id that began
-        after the failure."""
+        """Checks each write whose call failed. It must not have been applied after an acknowledged write of the same id
+        that began after the failure."""
         with self.ledger.lock:
             failed = list(self.ledger.failed)
         for sequence, (id, version) in self.unclaimed.items():
@@ -201,8 +203,9 @@ class History:
                 )
 
     def _check_delete(self, sequence, id, version):
-        """Checks the same of an applied delete that is in no acknowledgement. Its message does not tell which call sent
-        it, so some delete that was tried must fit: one that has not ended, or failed after all these writes began."""
+        """Checks an applied delete that was not acknowledged. Its message does not say which call sent it. So some
+        delete call must exist that was still running when the last earlier write of the id began, or failed later than
+        that."""
         with self.ledger.lock:
             tried = list(self.ledger.deletes[id, version])
         latest = max((begun for begun, earlier in self.applied[id] if earlier < sequence), default=-math.inf)
@@ -217,15 +220,15 @@ class History:
         )
 
     def state(self, id, sequence):
-        """Returns (payload, number, position) that a document has at a sequence of the stream. Returns None if it does
-        not exist then."""
+        """Returns the (payload, number, position) of a document at a sequence of the stream, or None if the document
+        did not exist then."""
         known = self.states.get(id)
         return known[1][bisect.bisect_right(known[0], sequence) - 1] if known else None
 
     def moments(self, found, sequence):
-        """Finds when each part held what a reader found. `found` has the payload of each id, "" for a missing document.
-        Returns, for each part, a sequence of at least `sequence` at which the part held exactly these documents. Raises
-        if there is no such sequence."""
+        """Finds when the groups held the documents that a reader found. `found` maps ids to payloads, "" for a missing
+        document. Returns for each part (group) a sequence, not less than `sequence`, at which the part held exactly
+        these documents. Raises if there is no such sequence."""
         by_part = collections.defaultdict(dict)
         for id, payload in found.items():
             by_part[corpus.part_of(id, self.parts)][id] = payload

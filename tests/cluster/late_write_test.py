@@ -1,11 +1,11 @@
-"""A write that failed must not undo a later one, however long it was still under way.
+"""A failed write that arrives late must not undo a later write of the same document.
 
     late_write_test.py FOLDER_OF_THE_PROGRAMS [--rounds 2]
 
-Two replicas of one group follow a stream of NATS JetStream. The connection of one replica to the router, or to NATS, is
-cut without notice: what is sent is kept, and arrives when the cut heals. The test deletes a document until a delete is
-not acknowledged. Then it writes the document again, which the other replica acknowledges, and heals the cut. The delete
-arrives then, but the document must stay.
+Two replicas of one group follow a stream of NATS JetStream. The test cuts the connection from one replica to the router
+or to NATS. Data that is sent meanwhile arrives when the cut ends. The test deletes a document until a delete is not
+acknowledged. Then it writes the document again, which the other replica acknowledges, and ends the cut. The delete
+arrives now, but the document must remain.
 """
 
 import argparse
@@ -26,7 +26,7 @@ NAME, DIM = "docs", 16
 LINKS = ["router/g0-a", "g0-a/nats"]
 WRITE_LIMIT_S, PATIENCE_S = 1, 120
 RETRIABLE = (4, 14)  # DEADLINE_EXCEEDED, UNAVAILABLE
-ARRIVAL_S = 3  # what was kept arrives within moments; a replica that fails to refuse it carries it out at once
+ARRIVAL_S = 3  # delayed data arrives within moments, and a replica that wrongly accepts it applies it at once
 
 
 class World:
@@ -77,7 +77,7 @@ class World:
         return False
 
     def payload(self, node, id, sequence):
-        """Returns the payload of a document at this sequence or a later one, once the node has reached it."""
+        """Waits until the node has reached `sequence`. Returns the payload that the document has then."""
         request = client.get_request(NAME, [id], min_sequence=sequence)
         until = time.monotonic() + PATIENCE_S
         while True:

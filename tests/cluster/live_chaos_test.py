@@ -1,20 +1,23 @@
-"""A live collection on three groups of two replicas and NATS JetStream is written to and ranked while all of it fails.
+"""Clients write to and rank a live collection on three groups of two replicas while servers, NATS and network fail.
 
     live_chaos_test.py FOLDER_OF_THE_PROGRAMS [--seconds 20] [--kind namespaces|relays] [--rate 200] [--seed S]
 
-Writers send some 200 upserts per second, and deletes, through the router. Readers scan, rank lists and read
-documents, half of them with the sequence of the newest acknowledgement. Meanwhile replicas are killed, paused,
-drained, reloaded and compacted, nats-server is killed, and a replica is cut off from NATS or from the router: one
-event at a time, and each at least once. After each event the test reads the stream. Every acknowledged write must be
-in it, exactly once and with the acknowledged outcome, and no other write may be in it twice. A write whose call failed
-must not undo an acknowledged write that was sent after the failure. For every answer there
-must be one sequence per group at which an oracle held the documents in the answer. The scores must have the bits of a
-single server that holds everything, and the answer must name the oldest of these sequences. No read may fail. A write
-that begins and ends while NATS is down gets UNAVAILABLE. At the end all replicas hold the documents of the oracle.
+Writers send about 200 upserts per second, and deletes, through the router. Readers search the whole collection, rank
+lists and read documents, half of them with the sequence of the newest acknowledgement. Meanwhile replicas are killed,
+paused, drained, reloaded and compacted, nats-server is killed, and a replica is cut off from NATS or from the router:
+one event at a time, and each kind at least once. No read may fail. A write that begins and ends while NATS is down must
+get UNAVAILABLE. After each event the test reads the stream, and checks:
 
-With namespaces, each server has its own network, which delays and loses packets. Relays delay data on the loopback,
-without loss. Without --kind, namespaces are used if they can be created. MAXSIM_TEST_SEED and MAXSIM_CLUSTER_SECONDS
-also set seed and duration.
+- Every acknowledged write is in the stream exactly once, with the acknowledged outcome. No other write is in it twice.
+- No write whose call failed undid an acknowledged write that was sent after the failure.
+- For every answer there is one sequence per group at which an oracle held the documents in the answer. The scores
+  equal those of a single server bit for bit, and the answer names the oldest of these sequences.
+
+At the end all replicas must hold the documents of the oracle.
+
+With namespaces, each server has its own network, which delays and loses packets. Relays delay data on the loopback
+interface, without loss. Without --kind, the test uses namespaces if they can be created. MAXSIM_TEST_SEED and
+MAXSIM_CLUSTER_SECONDS also set seed and duration.
 """
 
 import argparse
@@ -48,7 +51,7 @@ class LiveChaos(Events):
         self.world, self.writers, self.questions, self.known = world, writers, questions, known
 
     def after_event(self):
-        """Waits until writes succeed again, reads the stream, and checks everything that has happened since the last
+        """Waits until writes succeed again, reads the stream, and checks all writes and answers since the last
         check."""
         super().after_event()
         self.writers.wait_written()
@@ -74,7 +77,7 @@ class LiveChaos(Events):
         assert codes.keys() == {UNAVAILABLE}, f"codes of writes without NATS: {dict(codes)}"
 
     def _codes_since(self, begin):
-        """Returns the status codes of the writes that began after `begin` and have ended, and how many have each."""
+        """Counts the status codes of the finished writes that began after `begin`."""
         return collections.Counter(code for call_begin, _, code, _ in list(self.writers.calls) if call_begin > begin)
 
     def _be_cut(self, what, link):

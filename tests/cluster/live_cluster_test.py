@@ -1,11 +1,11 @@
-"""A live collection behind a router: documents are written, read and ranked as in the collection of one server.
+"""A live collection served through a router must behave like the same collection on a single server.
 
     live_cluster_test.py FOLDER_OF_THE_PROGRAMS [--seconds 15] [--seed S]
 
-Three groups of one server each have their own logs. Every write goes through the router, to a single server that
-holds everything, and to an oracle. Outcomes, documents and scores are equal bit for bit. A scan returns documents in
-the order of scores and, for equal scores, of positions, which are 2^40 + the sequence of the document's write in its
-group; compactions do not change this. Each document is in the group of its slot and in no other.
+Three groups of one server each have their own logs. Every write goes through the router, to a single server that holds
+everything, and to an oracle. Outcomes, documents and scores must be equal bit for bit. A search of the whole collection
+returns documents in the order of scores. Equal scores are ordered by position: 2^40 + the sequence of the document's
+write in its group. Compactions must not change this order. Each document must be in the group of its slot only.
 """
 
 import argparse
@@ -55,7 +55,8 @@ class LiveCollection:
     # Writes.
 
     def _made(self, count):
-        """Returns (id, rows, payload, version) of random documents. Many have the same vectors as another document."""
+        """Returns `count` random documents as (id, rows, payload, version). Many have the same vectors as another
+        document."""
         made = []
         for _ in range(count):
             rows = vectors(self.chooser.randrange(60), DIM)
@@ -67,7 +68,8 @@ class LiveCollection:
         return [client.document(id, rows, payload, version) for id, rows, payload, version in made]
 
     def _note(self, id, outcome, result):
-        """Compares a write's result with the expected outcome. Counts the write in the sequence of the id's group."""
+        """Compares the result of a write with the expected outcome. Counts the write in the expected sequence of the
+        id's group."""
         assert result.outcome == outcome, f"{id!r:.40}: outcome {result.outcome} instead of {outcome}"
         part = corpus.part_of(id, PARTS)
         if outcome == exact.APPLIED or (outcome == exact.NOT_FOUND and result.sequence):
@@ -82,7 +84,7 @@ class LiveCollection:
 
     def _in_parts(self, items, id_of):
         """Returns the indices of the items, sorted by the group of their ids. Within a group they keep the order of the
-        call, which is the order of their sequences."""
+        call, in which the group numbers its writes."""
         return sorted(range(len(items)), key=lambda i: corpus.part_of(id_of(items[i]), PARTS))
 
     def do_upsert(self):
@@ -125,7 +127,8 @@ class LiveCollection:
         self.counts["deleted"] += outcomes.count(exact.APPLIED)
 
     def do_delete_matching(self):
-        """Deletes the documents of a filter. Each group deletes its own, in the order of their ids."""
+        """Deletes all documents that match a filter. Each group deletes its matching documents in the order of their
+        ids."""
         number, version = self.chooser.randrange(1, 5), self.chooser.choice([0, 0, 5])
         request = documents_pb2.DeleteRequest(collection=self.name, filter_text=f"n = {number}", version=version)
         ids = [
@@ -145,8 +148,8 @@ class LiveCollection:
         self.counts["deleted by filter"] += len(ids)
 
     def do_wrong(self):
-        """Sends a call with one invalid document. The router must refuse the whole call, and no group may carry out a
-        part of it."""
+        """Sends a call with 12 documents, one of them invalid. The router must refuse the whole call, and no group may
+        apply any part of it."""
         messages = self._messages(self._made(12))
         bad = messages[self.chooser.randrange(12)]
         fault = self.chooser.choice(["dim", "id", "payload", "tokens", "nan"])
@@ -240,7 +243,7 @@ class LiveCollection:
             assert stored.version == self.oracle.versions.get(id, 0), f"{id!r} has the version {stored.version}"
 
     def check_scroll(self):
-        """Scrolls through the collection. The pages together must have the documents of all groups, in the order of
+        """Reads the collection page by page. Together the pages must have the documents of all groups, in the order of
         their ids."""
         limit = self.chooser.choice([3, 40, 1000])
         request = documents_pb2.ScrollRequest(collection=self.name, limit=limit, return_payloads=True)
@@ -273,7 +276,8 @@ class LiveCollection:
             assert node.info(self.name).num_documents == len(found), f"group {part} holds documents of other slots"
 
     def check_lost(self):
-        """Checks that documents of a group that is down cannot be written, and that those of the other groups can."""
+        """Checks that documents of a group that is down cannot be written, and that documents of the other groups
+        can."""
         lost = self.chooser.randrange(PARTS)
         node = self.cluster.groups[lost][0]
         node.kill()
@@ -301,8 +305,8 @@ def main():
     arguments = parser.parse_args()
     print(f"MAXSIM_TEST_SEED={arguments.seed}", flush=True)
     chooser = random.Random(arguments.seed)
-    # In this test, each group has one server, which keeps a log of its writes in its own folder. In live_chaos_test.py,
-    # each group has several servers, which get their writes from a common NATS JetStream stream.
+    # Each group has only one server here, which logs its writes in its own folder. live_chaos_test.py tests groups of
+    # several servers, which share a NATS JetStream stream.
     with nodes.workspace("live-cluster") as folder:
         cluster = nodes.Cluster(arguments.programs, folder, {}, [{}] * PARTS, replicas=1, flags=client.COMPACTS_OFTEN)
         for node in [cluster.single, *cluster.replicas()]:

@@ -1,4 +1,4 @@
-"""Writers and readers of a live collection behind routers, and checks of the answers. `world` is that of
+"""Writers and readers of a live collection that use routers, and checks of the answers. `world` is a World of
 live_world.py."""
 
 import collections
@@ -19,8 +19,8 @@ from numbered import query_vectors
 NUMBERS, QUERIES = 60, 12  # numbers of different vectors of documents and of queries
 ALL = 10_000  # results
 PATIENCE_S = 240  # how long a busy machine may take
-# A replica must not begin a write later than EXPIRY_S after the router sent it. The client waits longer than that, so
-# that the error comes from the router.
+# A replica refuses a write that arrives more than EXPIRY_S after the router sent it. The client waits longer than that,
+# so that the client gets the router's error and not its own timeout.
 EXPIRY_S, WRITE_LIMIT_S = 10, 15
 READ_LIMIT_S, SEQUENCE_LIMIT_S, BEHIND_LIMIT_S, BEHIND_REST_S = 20, 30, 1, 0.02
 PREPARED = 1000  # questions of readers
@@ -29,13 +29,13 @@ RECONNECTS_SOON = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconn
 
 
 def is_behind(answer):
-    """Returns whether a read failed because the cluster has not reached its min_sequence yet."""
+    """Returns whether a read failed because the cluster has not reached the request's min_sequence yet."""
     return isinstance(answer, compare.Failure) and answer.said.reason == "SEQUENCE_NOT_REACHED"
 
 
 class Connections:
-    """The connections of one client, one to each router. Calls go to one of the routers, and after it went down to the
-    next one. `moved` says whether the last call failed because its router went down."""
+    """The connections of one client, one to each router. Calls go to one router and, after it went down, to the next.
+    `moved` says whether the last call failed because its router went down."""
 
     def __init__(self, world, first):
         routers = world.cluster.routers
@@ -55,8 +55,8 @@ class Connections:
 
     @staticmethod
     def _methods(channel):
-        """Returns calls by name. Answers of reads stay bytes, because parsing 100,000 of them takes the time of the
-        clients."""
+        """Returns functions for calls, by name. Reads return the raw bytes of the answer, because parsing 100,000
+        answers would slow the clients down."""
         documents = documents_pb2_grpc.DocumentsStub(channel)
         reads = {
             "rerank": ("/maxsim.v1.Reranker/Rerank", rerank_pb2.RerankRequest),
@@ -78,9 +78,9 @@ class Connections:
 
 
 class Clients:
-    """Threads that call step() until the end of the with-statement. step() makes a call and returns the number of its
-    items; together the threads send `rate` items a second. `calls` has the begin, the end, the status code and the
-    number of items of each call."""
+    """Threads that call step() until the end of the with-statement. step() makes a call and returns how many documents
+    or requests the call had. All threads together send `rate` of them per second. `calls` records (begin, end, status
+    code, number) of each call."""
 
     def __init__(self, world, seed, rate, count):
         self.world, self.rate, self.count = world, rate, count
@@ -130,8 +130,8 @@ class Clients:
 
 
 class Writers(Clients):
-    """Clients that write documents. `share_versioned` is the share of upserts and deletes with a version. A call may
-    fail with one of `codes`. Writers of the same ledger share `numbers`, which make their payloads different."""
+    """Clients that write documents. `share_versioned` is the fraction of upserts and deletes with a version. A call may
+    fail with one of `codes`. `numbers` makes payloads different. Writers that share a ledger must share it."""
 
     def __init__(
         self, world, ledger, seed, rate, count, share_versioned=0.4, codes=RETRIABLE, numbers=None
@@ -152,7 +152,7 @@ class Writers(Clients):
         if code == 0:
             self.ledger.acknowledge(writes, answer)
         elif code in self.codes:
-            # If no router answered, the write may still take effect as long as a replica may begin it.
+            # If the router did not answer, a replica may still apply the write for up to EXPIRY_S.
             self.ledger.fail(writes, end + (EXPIRY_S if connections.moved or code == DEADLINE_EXCEEDED else 0))
         else:
             raise AssertionError(f"a write failed with {answer}")
@@ -160,7 +160,7 @@ class Writers(Clients):
         return len(writes)
 
     def wait_written(self, count=20, since=None):
-        """Waits until this many documents were acknowledged that were sent after `since`, which is now by default."""
+        """Waits until `count` documents that were sent after `since` (default: now) are acknowledged."""
         begin = time.monotonic()
         since = begin if since is None else since
         while (written := self.since(since)) < count:
@@ -169,7 +169,7 @@ class Writers(Clients):
             time.sleep(0.01)
 
     def _version(self, chooser):
-        """Returns the version for a write: mostly 0 (none), sometimes a version that is older than those of other
+        """Returns the version for a write: mostly 0 (no version), sometimes a version that is older than those of other
         writes."""
         number = next(self.numbers)
         if chooser.random() >= self.share_versioned:
@@ -196,7 +196,7 @@ class Writers(Clients):
 
 
 class Questions:
-    """Makes the readers' questions, and checks their answers after the test has read the stream."""
+    """Makes the readers' requests, and checks the answers after the test has read the stream."""
 
     def __init__(self, world, ledger, seed):
         self.world, self.ledger, self.seed = world, ledger, seed
@@ -205,8 +205,8 @@ class Questions:
         self.counts = collections.Counter()
 
     def make(self, chooser, gets=0.3, scans=0.35, with_tokens=True):
-        """Returns a call's name in Connections, its request and the number of its query. `gets` and `scans` are shares
-        of the questions: documents that are read, and the whole collection that is ranked. The others rank a list."""
+        """Returns the method's name in Connections, the request, and the number of its query. A fraction `gets` of the
+        requests reads documents, a fraction `scans` ranks the whole collection, and the others rank a list of ids."""
         query, kind = chooser.randrange(QUERIES), chooser.random()
         ids = [self.world.ids.id_of(k) for k in chooser.sample(range(self.world.ids.size), chooser.choice([1, 5, 40]))]
         if kind < gets:
@@ -220,7 +220,8 @@ class Questions:
         return "rerank", request, query
 
     def ask(self, stubs, number, deadline_s):
-        """Asks a question and keeps its answer. Returns the request, and the error of a failed call."""
+        """Sends a request and stores its answer for a later check. Returns the request, and the error if the call
+        failed."""
         chooser = random.Random(f"{self.seed}-{number}")
         method, request, query = self.make(chooser)
         request.min_sequence = self.ledger.newest if chooser.random() < 0.5 else 0
@@ -232,8 +233,7 @@ class Questions:
         return request, ""
 
     def _call(self, call, request, deadline_s):
-        """Makes a call. Repeats it while the server answers that it has not reached min_sequence yet, as clients
-        should."""
+        """Makes a call. Repeats it while the server answers that it has not reached the request's min_sequence yet."""
         until = time.monotonic() + SEQUENCE_LIMIT_S
         while True:
             answer = compare.call(call, request, deadline_s)
@@ -263,8 +263,8 @@ class Questions:
         self.counts["mixed"] += len(set(moments.values())) > 1
 
     def _of_ranking(self, known, request, answer):
-        """Returns the payloads by id, and a function that checks the scores when the sequences of the groups are
-        known."""
+        """Returns the payloads of the answer by id, and a function that checks the scores. The function needs the
+        sequence of each group, which is determined later."""
         ranking = client.Ranking(answer.results[0])
         whole = request.candidates.WhichOneof("kind") == "whole_collection"
         asked = known.ids() if whole else self._asked(request.candidates)
@@ -318,9 +318,9 @@ class Questions:
 
 
 class Readers(Clients):
-    """Clients that ask questions, and keep every answer. `problems` gets each read that failed. If a read failed
-    because its router went down, the client asks another router instead. `event` says what was done last. With
-    `may_be_behind`, a client gives up reads whose min_sequence is not reached soon."""
+    """Clients that send requests, and store every answer for a later check. Failed reads are added to `problems`. If a
+    read fails because its router went down, the client asks another router instead. `event` names the latest event of
+    the test. With `may_be_behind`, a client gives up a read if its min_sequence is not reached soon."""
 
     def __init__(self, world, questions, seed, rate, count, may_be_behind=False):
         super().__init__(world, seed, rate, count)

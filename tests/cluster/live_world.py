@@ -1,4 +1,4 @@
-"""A live collection on groups of replicas that follow one stream, and checks of what the servers hold."""
+"""A live collection on groups of replicas that follow one stream, and checks of the documents on the servers."""
 
 import contextlib
 import pathlib
@@ -14,16 +14,16 @@ import server as client
 from live_load import ALL, NUMBERS, PATIENCE_S, QUERIES
 from numbered import query_vectors, vectors
 
-IDS, BASE = 150, 60  # number of ids that writers use, and number of documents that exist from the start
+IDS, BASE = 150, 60  # number of ids that writers use, and number of documents that exist at the start
 KINDS = {"words": ("f16", "string"), "numbers": ("i8", "int64")}
-RECONNECT_S = 2  # after this time, every client has reached a router that was started again
+RECONNECT_S = 2  # within this time, every client connects to a router that was restarted
 
 
 class World:
-    """The servers, and their collection `name`, one of KINDS. The slots are split among `parts` groups, the `owners`.
-    Each of their replicas starts with a copy of one build, and all share the stream of `nats`, a server or a cluster.
-    `empty_groups` more groups have no documents. The single server has all queries' scores and, with `has_whole`,
-    follows the stream too. `of_cluster` are further arguments of nodes.Cluster."""
+    """The servers of a test, and their collection `name`, one of KINDS. The slots are divided among `parts` groups, the
+    `owners`. Each replica of the owners starts with a copy of the group's documents, and all replicas share the stream
+    of `nats`. `empty_groups` further groups have no documents. The single server computes all scores and, with
+    `has_whole`, follows the stream too. `of_cluster` are further arguments of nodes.Cluster."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class World:
 
     @contextlib.contextmanager
     def started(self, targets=None):
-        """Starts NATS and the servers. Yields the cluster. At the end all servers must stop properly. `targets` is the
-        argument of nodes.Cluster.start()."""
+        """Starts NATS and the servers, and yields the cluster. At the end, checks that all servers stop properly.
+        `targets` is the argument of nodes.Cluster.start()."""
         try:
             self.nats.start()
             with self.cluster as cluster:
@@ -91,7 +91,8 @@ class World:
             self.nats.kill()
 
     def scores(self):
-        """Returns the score of each query with each number's vectors, from the single server."""
+        """Returns the score of each query with each pool document (the vectors of one number), from the single
+        server."""
         table = []
         for query in range(QUERIES):
             request = client.rerank_request("pool", query_vectors(query, self.ids.dim), top_k=ALL)
@@ -108,12 +109,13 @@ class World:
         self._down[-1] = index, time.monotonic()
 
     def router_was_down(self, index, since):
-        """Returns whether a call that began at `since` may have failed because kill_router() killed its router."""
+        """Returns whether a call to router `index` that began at `since` may have failed because kill_router() killed
+        the router."""
         return any(one == index and until + RECONNECT_S > since for one, until in self._down)
 
     def wait_for_stream(self, sequence):
-        """Waits until the stream shows that it has this sequence: for a while after a failover, NATS may report an
-        older one. Returns the stream's last sequence."""
+        """Waits until NATS reports that the stream has reached `sequence`. After a failover, NATS may report an older
+        last sequence for a while. Returns the stream's last sequence."""
         until = time.monotonic() + PATIENCE_S
         while (last := self.nats.stream_state(self.stream)["last_seq"]) < sequence:
             assert time.monotonic() < until, f"{sequence} was acknowledged, and the stream ends with {last}"
@@ -129,8 +131,8 @@ class World:
         known.check_not_undone()
 
     def settle(self, ledger, known, servers):
-        """Waits until the servers have applied the whole stream, and `known` too. A write that failed may still come
-        into the stream meanwhile."""
+        """Waits until the servers and `known` have applied the whole stream. Failed writes may still be added to the
+        stream meanwhile."""
         until = time.monotonic() + PATIENCE_S
         while True:
             if self.nats.stream_state(self.stream)["last_seq"] > known.last:
@@ -142,9 +144,9 @@ class World:
             time.sleep(0.02)
 
     def check_replicas(self, ledger, known, questions):
-        """Checks that every replica of the owners has applied the whole stream, and holds the documents of the oracle
-        that belong to its group and no others. The servers of other groups must not have the collection. No client may
-        write meanwhile."""
+        """Checks that every replica of the owners has applied the whole stream, and holds exactly the oracle's
+        documents of its group. The servers of other groups must not have the collection. No client may write meanwhile.
+        """
         documents = known.oracle.documents
         self.settle(ledger, known, [node for group in self.owners for node in group])
         for part, group in enumerate(self.owners):

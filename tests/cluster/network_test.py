@@ -1,9 +1,9 @@
-"""Replicas are cut off from the network one after another while clients ask, and no request fails.
+"""No request fails while replicas are cut off from the network, one replica at a time.
 
     network_test.py FOLDER_OF_THE_PROGRAMS [--seconds 15] [--kind namespaces|relays] [--deadline 2] [--seed S]
 
-Without --kind, runs with namespaces if they can be created, and then with relays. In namespaces, packets take a
-millisecond and one in a hundred is lost. Each answer has the bits of the single server's.
+Without --kind, the test runs twice: with network namespaces, if they can be created, and with relays. In namespaces,
+packets take a millisecond, and one in a hundred is lost. Each answer must equal that of a single server bit for bit.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-"""The servers of a cluster, each at its own address: a single server of whole collections, groups of replicas with a
-partition each, and a router. A test can start, end, kill and pause each of them."""
+"""The servers of a cluster, each at its own address: a single server with whole collections, groups of replicas with
+one partition per group, and routers. A test can start, stop, kill and pause each server."""
 
 import concurrent.futures
 import contextlib
@@ -50,8 +50,8 @@ def workspace(name):
 
 
 class Node(client.Server):
-    """A maxsimd that keeps its address across restarts. `collections` are the folders that it serves from the start,
-    by name."""
+    """A maxsimd that keeps its address across restarts. `collections` maps the names of the collections that it serves
+    from the start to their folders."""
 
     def __init__(self, programs, folder, host, flags, collections, prefix=()):
         folder.mkdir()
@@ -89,7 +89,7 @@ class Node(client.Server):
             return error.code, error.read()
 
     def series(self):
-        """Returns the server's metrics as (name, labels, value). The labels are text, with braces."""
+        """Returns the server's metrics as (name, labels, value). `labels` is the text of all labels with its braces."""
         with urllib.request.urlopen(f"http://{self.host}:{self.http_port}/metrics", timeout=30) as answer:
             text = answer.read().decode()
         found = re.findall(r"^([a-zA-Z_:]+)(\{[^\n]*\})? (\S+)$", text, re.M)
@@ -114,8 +114,8 @@ class Node(client.Server):
 
 
 def loopback(number):
-    """Returns an address of this machine's loopback. Each server has its own address, so that no other program takes
-    its port while the server is down."""
+    """Returns an address of the loopback interface. Each server has an address of its own, so that no other program
+    takes its port while the server is down."""
     return f"127.53.0.{number}"
 
 
@@ -132,8 +132,8 @@ def on_all(function, nodes):
 
 
 class Cluster:
-    """`whole` and `parts` are the folders of collections by name: for the single server, and for each group. `places`
-    are host and prefix of each server (names_of_nodes)."""
+    """The servers of a test. `whole` (of the single server) and `parts` (one for each group) map names of collections
+    to folders. `places` are the host and the command prefix of each server, in the order of names_of_nodes."""
 
     def __init__(
         self, programs, folder, whole, parts, replicas=2, flags=None, places=None, routers=1, router_flags=None
@@ -179,8 +179,8 @@ class Cluster:
         return [node for group in self.groups for node in group]
 
     def start(self, targets=None):
-        """Starts all servers, the replicas at the same time. `targets` are the addresses at which routers reach
-        replicas, by name, if these differ from the replicas' own."""
+        """Starts all servers, the replicas in parallel. `targets` returns the addresses at which routers reach the
+        replicas, by name. By default these are the replicas' own addresses."""
         on_all(Node.start, [self.single, *self.replicas()])
         targets = targets() if targets else {node.name: node.target for node in self.replicas()}
         groups = [
@@ -194,8 +194,9 @@ class Cluster:
         self.wait_ready()
 
     def wait_ready(self, nodes=None, may_be_left_out=False):
-        """Waits until each router reports these replicas, or all, as READY, with the collections that they serve. With
-        `may_be_left_out`, a replica that gets no requests because of its generation counts, too."""
+        """Waits until each router reports all these replicas (default: all of the cluster) as READY, with the
+        collections that they serve. With `may_be_left_out`, a replica may be ready but get no requests because of its
+        generation."""
         for router in self.routers:
             self._wait_ready(router, self.replicas() if nodes is None else nodes, may_be_left_out)
 
@@ -244,7 +245,7 @@ class Cluster:
         return [str(self.programs / "maxsimctl"), "--server", self.router.target, *arguments]
 
     def stop(self):
-        """Ends all servers by SIGTERM, the routers first. Raises if one of them fails to end properly."""
+        """Stops all servers by SIGTERM, the routers first. Raises if one of them fails to stop properly."""
         for node in [*self.routers, *self.replicas(), self.single]:
             node.stop()
 

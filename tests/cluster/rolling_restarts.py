@@ -1,12 +1,11 @@
-"""Restarts all replicas of a live collection, again and again: at the same time, and one after the other.
+"""Restarts all replicas of a live collection, again and again: all at once, or one after another.
 
     rolling_restarts.py FOLDER_OF_THE_PROGRAMS [--rounds 40] [--seed S] [--json]
 
-Six replicas of two groups start together and follow one stream of three NATS servers. Each round restarts all of them
-while clients write: at the same time, and in every other round one by one in a random order. After each round every
-replica must be ready and follow the stream, none may have refused it, the stream must have every acknowledged write
-once, and all replicas must have reached its last message and hold the same documents.
-MAXSIM_TEST_SEED also sets the seed.
+Six replicas of two groups follow one stream of three NATS servers. Each round restarts all replicas while clients
+write: all at once or, in every other round, one by one in a random order. After each round every replica must be ready
+and follow the stream, and none may have refused the stream. The stream must have every acknowledged write once. All
+replicas must have reached the last message and hold the same documents. MAXSIM_TEST_SEED also sets the seed.
 """
 
 import random
@@ -20,8 +19,8 @@ WRITERS, RATE = 6, 150  # documents a second
 
 
 def restart(cluster, chooser, together):
-    """Restarts all replicas. Returns the time from the start of a replica until the router says that it is ready, at
-    its longest."""
+    """Restarts all replicas: `together` or one by one. Returns the longest time from the start of a replica until the
+    router reports it as ready."""
     replicas = cluster.replicas()
     if together:
         nodes.on_all(nodes.Node.stop, replicas)

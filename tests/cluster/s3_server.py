@@ -17,7 +17,8 @@ SIGNED = "AWS4-HMAC-SHA256 Credential=k/20260101/us-east-1/s3/aws4_request, Sign
 
 
 class S3Server:
-    """A server with one empty bucket. `python` is that of an environment with moto. Everything is in memory."""
+    """A fake S3 server with one empty bucket, which keeps everything in memory. `python` is the Python of an
+    environment with moto."""
 
     def __init__(self, python, folder, bucket="backups"):
         self.port, self.bucket = free_port(), bucket
@@ -54,7 +55,7 @@ class S3Server:
     def call(self, method, key, body=None):
         """Returns the body of the answer."""
         target = f"{self.url}/{self.bucket}/{urllib.parse.quote(key)}" if key else f"{self.url}/{self.bucket}"
-        # With urllib's default content type, the server takes the body for a form, and stores nothing.
+        # With urllib's default content type, moto would parse the body as a form and store nothing.
         headers = {"Authorization": SIGNED, "Content-Type": "application/octet-stream"}
         request = urllib.request.Request(target, body, headers, method=method)
         with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
@@ -76,7 +77,7 @@ class S3Server:
         self.process.send_signal(signal.SIGCONT)
 
     def requests(self):
-        """Returns the lines of the log with requests, such as 'PUT /backups/key?partNumber=1 HTTP/1.1'."""
+        """Returns the requests in the server's log, such as 'PUT /backups/key?partNumber=1 HTTP/1.1'."""
         return [line.split('"')[1] for line in self.log_path.read_text().splitlines() if line.count('"') >= 2]
 
     def kill(self):

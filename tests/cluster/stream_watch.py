@@ -1,5 +1,5 @@
-"""Watches what replicas say about their stream: in their logs, in GetInfo and in their metrics. A stream that no test
-harms must never be reported as lost, wrong or too short."""
+"""Watches what replicas report about their stream: in their logs, in GetInfo and in their metrics. No replica may
+report a stream as lost, wrong or too short unless the test damaged the stream."""
 
 import re
 import threading
@@ -8,13 +8,13 @@ import grpc
 import nodes  # noqa: F401  which finds the package maxsim
 from maxsim.v1 import rerank_pb2
 
-# Matches the lines in which a server says that it gives up its stream (server/live/stream/following.cc).
+# Matches the log lines with which a server says that it gives up its stream (server/live/stream/following.cc).
 ALARM = re.compile(
     "it has lost messages that were acknowledged|ends with sequence|the stream has another one there|has no stream|"
     "it was deleted and created again|the messages between are gone|must agree; start this one from a snapshot"
 )
-# A server adds this to the line while it is not sure yet: NATS may show a short stream for some seconds after a
-# failover.
+# A server adds this to the line while it is not sure yet. For some seconds after a failover, NATS may report that a
+# stream ends earlier than it does.
 DOUBT = "unless NATS is still recovering"
 LOOK_S = 0.5
 
@@ -26,7 +26,7 @@ def sort_lines(text):
 
 
 class StreamWatch:
-    """Reads the state of the replicas in the background, from the beginning to the end of the with-statement."""
+    """Reads the state of the replicas in the background, within a with-statement."""
 
     def __init__(self, replicas, name):
         self.replicas, self.name = replicas, name
@@ -60,7 +60,7 @@ class StreamWatch:
         self.num_doubts += len(doubts) if where == "log" else 0
 
     def check(self):
-        """Reads the new lines of the logs. Raises if any replica has given up its stream since the beginning."""
+        """Reads the new lines of the logs. Raises if any replica has ever given up its stream."""
         for node in self.replicas:
             with open(node.log_path, "rb") as log:
                 log.seek(self._read[node.name])

@@ -1,4 +1,4 @@
-"""Counts and times of calls. A call is (begin, end, status code, number of items). Times are in seconds."""
+"""Counts and durations of calls. A call is (begin, end, status code, number of items). Times are in seconds."""
 
 import collections
 import itertools
@@ -6,7 +6,8 @@ import math
 
 
 def percentile(values, share):
-    """Returns the smallest value that this share of the values does not exceed, or 0 if there are none."""
+    """Returns the smallest value that is not exceeded by the fraction `share` of the values. Returns 0 if there are
+    none."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
@@ -23,7 +24,7 @@ def during(calls, windows):
 
 
 def summary(calls, begin, end):
-    """Returns counts and times of the calls, as JSON may have them. The failed calls are counted by status code."""
+    """Returns a JSON object with counts and durations of the calls. Failed calls are counted by status code."""
     times = [call_end - call_begin for call_begin, call_end, code, _ in calls if code == 0]
     failed = collections.Counter(str(code) for _, _, code, _ in calls if code != 0)
     return {

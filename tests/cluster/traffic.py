@@ -23,7 +23,7 @@ def matrix(rows, dtype="f32"):
 
 
 class Traffic:
-    """`generation` is the generation of the collections from which requests take their ids."""
+    """Makes random requests. `generation` is the generation of the collections from which requests take their ids."""
 
     def __init__(self, seed, corpora, generation=1):
         self.chooser, self.count = random.Random(seed), 0
@@ -36,7 +36,7 @@ class Traffic:
         return np.sign(rows) if self.chooser.random() < 0.3 else rows
 
     def ids(self, corpus, strangers=True):
-        """Returns ids, some of them repeated. With `strangers`, the collection may lack some of them."""
+        """Returns a list of ids, some repeated. With `strangers`, some of the ids may not exist in the collection."""
         known, chooser = self.known[corpus.name], self.chooser
         ids = chooser.sample(known, min(len(known), chooser.choice([1, 2, 10, 40, 200])))
         if strangers and chooser.random() < 0.5:
@@ -141,7 +141,7 @@ class Traffic:
     def _corpus(self, request):
         return next((one for one in self.corpora if one.name == request.collection), self.corpora[0])
 
-    # Each of these functions makes a valid request invalid, by a change of the request or of one of its queries.
+    # Each of these functions makes a valid request invalid. It changes the request or one of its queries.
 
     def _wrong_other_ids(self, request, query):
         others = [5, 6] if self._corpus(request).id_type == "string" else ["5", "6"]
@@ -261,7 +261,7 @@ class Traffic:
         request.filter.all_of.filters.add().equals.field = "n"
 
     def _wrong_unknown(self, request, query):
-        """Makes an unknown id the only fault of the request: under MISSING_POLICY_FAIL it is an error."""
+        """Makes a valid request fail only because of unknown ids, by MISSING_POLICY_FAIL."""
         corpus = self._corpus(request)
         request.collection = corpus.name
         request.missing_policy = rerank_pb2.MISSING_POLICY_FAIL

@@ -1,5 +1,5 @@
-"""What the long trials of a cluster share: their servers, and the checks at the end of each round. The trials are no
-CTest tests, because they take minutes; scripts/explore.sh runs them with new seeds.
+"""The common parts of the long trials of a cluster: their servers, and the checks at the end of each round. Trials are
+no CTest tests, because they take minutes. scripts/explore.sh runs them with new seeds.
 
 A trial has two groups of three replicas, which follow the stream of three NATS servers."""
 
@@ -52,7 +52,7 @@ def report(arguments, line, values):
 
 
 def command(arguments, *more):
-    """Returns the command that repeats a trial with its seed. `more` are further arguments."""
+    """Returns the command that repeats a trial with the same seed. `more` are further arguments."""
     parts = [sys.executable, "-B", sys.argv[0], arguments.programs, "--seed", arguments.seed, *more]
     return " ".join(shlex.quote(str(part)) for part in parts)
 
@@ -69,8 +69,9 @@ def repeatable(arguments, *more):
 
 @contextlib.contextmanager
 def started(arguments, folder, net=None, routers=1, prepare=None):
-    """Starts the servers of a trial, after a call of `prepare` with the World. Yields the Trial. At the end all servers
-    must stop properly. `net` is a wires.Switch that has a namespace for each server (names_of_servers)."""
+    """Starts the servers of a trial and yields the Trial. `prepare` is called with the World before the servers start.
+    At the end, checks that all servers stop properly. `net` is a wires.Switch with a namespace for each server
+    (names_of_servers)."""
     names = nodes.names_of_nodes(PARTS, REPLICAS, routers)
     nats = nats_server.NatsCluster(folder / "nats", places=[net.place(name) for name in NATS] if net else None)
     name = random.Random(arguments.seed).choice(list(KINDS))
@@ -123,8 +124,8 @@ class Trial:
                 time.sleep(0.05)
 
     def check(self):
-        """Checks that the stream has every acknowledged write, that all replicas agree with it, and that none has
-        reported a fault of the stream. No client may write meanwhile."""
+        """Checks that the stream has every acknowledged write, that all replicas agree with the stream, and that none
+        has reported a fault of the stream. No client may write meanwhile."""
         self.world.check_writes(self.ledger, self.known)
         self.world.check_replicas(self.ledger, self.known, self.questions)
         self.watch.check()

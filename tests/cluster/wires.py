@@ -1,14 +1,14 @@
-"""A network that is slow, loses packets and can be cut, in two kinds.
+"""Two kinds of networks that are slow and can be cut. One of them also loses packets.
 
-Switch: each server is in its own network namespace. A switch written in Python connects them, delays each packet and
-loses some. This needs root, /dev/net/tun and ip(8), but no kernel module that emulates bad networks.
+Switch: each server has its own network namespace. A switch that is written in Python connects them, delays each packet
+and loses some. This needs root, /dev/net/tun and ip(8).
 
-Relays: need no root. A program in front of each server forwards data late, or not at all while the connection is cut.
-Relays lose no data, because TCP would only send it again.
+Relays: need no root. A relay in front of each server forwards data late, or not at all while the connection is cut.
+Relays lose no data.
 
-Both run in separate processes, and receive commands, one per line: "cut NAME", "heal NAME". For a switch, NAME may also
-be the two ends of a connection, with a slash between them, and "set DELAY_S LOSS" changes how long packets take and
-which share of them is lost.
+Both kinds run in separate processes, which read commands, one per line: "cut NAME", "heal NAME". For a switch, NAME may
+also be the two ends of a connection with a slash between them. "set DELAY_S LOSS" sets the delay of packets and the
+fraction that is lost.
 """
 
 import asyncio
@@ -88,8 +88,7 @@ class Wires:
 
 
 class Switch(Wires):
-    """`names` are the names of namespaces, which get the addresses NETWORK.2, NETWORK.3 and so on. This process has
-    NETWORK.1."""
+    """`names` are the namespaces. They get the addresses NETWORK.2, NETWORK.3 and so on. This process has NETWORK.1."""
 
     def __init__(self, names, seed):
         self.prefix = f"mx{os.getpid()}"
@@ -118,7 +117,7 @@ class Switch(Wires):
                 os.close(handle)
 
     def set(self, delay_s, loss):
-        """Sets the time that each packet takes from now on, and the share of packets that is lost."""
+        """Sets the delay of every later packet, and the fraction of packets that is lost."""
         self.tell(f"set {delay_s} {loss}")
 
     def place(self, name):
@@ -155,7 +154,8 @@ class Several:
 
 
 class Plugs:
-    """Runs in the switch's process: takes a frame from one tap and sends it to the tap of its receiver."""
+    """Runs in the process of the switch: takes frames from each tap device and sends them to the tap of their
+    receiver."""
 
     def __init__(self, seed, handles):
         self.chooser, self.handles = random.Random(seed), handles

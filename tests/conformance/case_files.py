@@ -9,12 +9,12 @@ MAX_EXACT = 2**53 - 1  # largest integer that every JSON parser reads exactly
 
 
 def read_data():
-    """Returns the documents that the servers hold, with the encoder's words (data.json)."""
+    """Returns the contents of data.json: the documents that the servers hold, and the vectors of words."""
     return with_integers(json.loads((FOLDER / "data.json").read_text(encoding="utf-8")))
 
 
 def case_paths():
-    """Returns the files of the cases, by name without the suffix: a method or a subject."""
+    """Returns the paths of the case files by their names without the suffix. The name is a method or a subject."""
     return {path.stem: path for path in sorted((FOLDER / "cases").glob("*.json"))}
 
 
@@ -27,7 +27,8 @@ def read_cases(path):
 
 
 def steps_of(case, method):
-    """Returns the calls of a case: the case itself, with `method` unless it names one, then those of `then`."""
+    """Returns all calls of a case: the case itself, which calls `method` unless it names another one, then those in
+    `then`."""
     return [{"method": method, **case}, *case.get("then", [])]
 
 
@@ -49,8 +50,8 @@ def _laid_out(value, indent):
 
 
 def with_integers(value):
-    """Replaces each {"int64": "123"} by the integer. Drivers get large integers in this form, because some JSON parsers
-    round them."""
+    """Replaces each {"int64": "123"} by the integer 123. Cases have large integers in this form, because some JSON
+    parsers would round them."""
     if isinstance(value, dict):
         if set(value) == {"int64"}:
             return int(value["int64"])

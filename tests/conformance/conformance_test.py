@@ -3,8 +3,8 @@
 
   conformance_test.py FOLDER_OF_THE_PROGRAMS [--driver NAME[=COMMAND]]... [--case NAME] [--record]
 
-Without --driver, runs the drivers that are scripts. --record writes the results that the oracle computes into
-the files of the cases, and runs nothing.
+Without --driver, runs all drivers that are scripts. --record computes the results with the oracle, writes them into the
+files of the cases, and runs no driver.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def record(data):
 
 
 def expected_steps(data, case, method):
-    """Returns the steps of a case, each with `computed`, the oracle's result, unless the step has an error."""
+    """Returns the steps of a case. Each step without an error gets the member `computed`, the oracle's result."""
     oracle = Oracle(data)
     if case.get("live"):
         oracle.start_live(live_description(data, case))
@@ -116,7 +116,7 @@ def client_options(given, world):
 
 
 def run_case(driver, world, case, method, chosen):
-    """Runs one case. Returns "passed", "not offered", or a text that begins with "failed"."""
+    """Runs one case. Returns "passed", "not offered", or an explanation that begins with "failed"."""
     transport = chosen.transport
     if case.get("transport", transport) != transport:
         return "not offered"
@@ -140,7 +140,8 @@ def run_case(driver, world, case, method, chosen):
 
 
 def attempts_problem(refusal, times):
-    """Checks how often the client called, and that it waited before each retry as long as the server asked for."""
+    """Checks the number of calls that the client made, and that it waited before each retry as long as the server asked
+    for. Returns a problem or None."""
     if len(times) != refusal["attempts"]:
         return f"expected {refusal['attempts']} attempts, the client made {len(times)}"
     least = refusal.get("pushback_ms", refusal.get("retry_after_ms", 0)) / 1000
@@ -150,7 +151,8 @@ def attempts_problem(refusal, times):
 
 
 def run_driver(chosen, programs, data, only):
-    """Runs all cases with one driver and servers of its own. Returns the outcome of each case by (method, name)."""
+    """Runs all cases with one driver, on servers that only this driver uses. Returns outcomes by (method, name of the
+    case)."""
     from world import World
 
     name, results = chosen.name, {}

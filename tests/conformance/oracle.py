@@ -1,8 +1,7 @@
-"""Computes the expected result of every call from the documents and the call's arguments, with numpy and without any
-code of the project.
+"""Computes the expected result of every call with NumPy. Uses no code of the server or the clients.
 
-All values of the documents and queries are small integers or multiples of 1/4, so that every product and every sum is
-exact in FP16, BF16 and FP32, in any order of addition. A score therefore has the same bits on every backend."""
+All values of documents and queries are small integers or multiples of 1/4. Then every product and sum is exact in FP16,
+BF16 and FP32, in any order of addition. So every backend must return exactly the same scores."""
 
 import copy
 
@@ -15,7 +14,7 @@ APPLIED, STALE, NOT_FOUND = "applied", "stale", "not_found"
 
 
 class Collection:
-    """The documents of one collection. A live collection also has versions and counts its writes."""
+    """The documents of one collection. A live collection also has versions and a sequence, which counts its writes."""
 
     def __init__(self, description, live=False):
         self.live = live
@@ -36,7 +35,7 @@ class Collection:
         return {name: predicates.value_at(document.get("payload"), field) for name, field in self.fields.items()}
 
     def sorted_ids(self):
-        """Returns all ids in the order of a scroll: integers ascending, strings by their UTF-8."""
+        """Returns all ids in the order in which Scroll lists them: integers ascending, strings by their UTF-8 bytes."""
         return sorted(self.documents, key=lambda id: id.encode() if isinstance(id, str) else id)
 
     def keeps(self, id, version):
@@ -55,7 +54,8 @@ class Oracle:
         self.collections = {name: Collection(one) for name, one in data["collections"].items()}
 
     def start_live(self, description):
-        """Replaces the live collection "notes" by a new one with these documents, each of which is one write."""
+        """Replaces the live collection "notes" by a new one, into which each of these documents is written
+        separately."""
         self.collections["notes"] = notes = Collection({**description, "documents": []}, live=True)
         self.upsert({"collection": "notes", "documents": description["documents"]})
         return notes
@@ -67,7 +67,7 @@ class Oracle:
     # Scores.
 
     def encode(self, text):
-        """Returns the token vectors that the runner's encoder makes of a text: one per word."""
+        """Returns the token vectors that the test's encoder gives a text (one per word), and the words."""
         pieces = text.split()
         return [self.words.get(word, self.unknown_word) for word in pieces], pieces
 
@@ -108,7 +108,7 @@ class Oracle:
     search = rerank
 
     def rerank_many(self, arguments):
-        """Returns one ranking per query. `ids`, `documents` and `weights` may have one list per query."""
+        """Returns one ranking per query. `ids`, `documents` and `weights` may have one list for each query."""
         rankings = []
         for i, query in enumerate(arguments["queries"]):
             own = {name: value for name, value in arguments.items() if name != "queries"}
@@ -122,7 +122,7 @@ class Oracle:
         return {"rankings": rankings}
 
     def candidates(self, arguments, missing):
-        """Yields position and document of each candidate. Adds the ids that the collection does not hold."""
+        """Yields (position, document) of each candidate. Appends ids that the collection does not have to `missing`."""
         if "documents" in arguments:
             for position, given in enumerate(arguments["documents"]):
                 yield position, self.inline_document(given)
@@ -139,7 +139,7 @@ class Oracle:
                 yield position, collection.documents[id]
 
     def inline_document(self, given):
-        """Returns a document that was sent with the request. A text without words scores 0."""
+        """Returns a document that was sent within the request. A text without words gets no vectors, and scores 0."""
         if not isinstance(given, str):
             return {"tokens": given}
         words = given.split()
@@ -293,7 +293,7 @@ class Oracle:
 
 
 def depth_of(value):
-    """Returns the number of lists around the first value. A list that begins with None has lists as its items."""
+    """Returns how deeply lists are nested around the first value. None counts as one list."""
     if value is None:
         return 1
     if not isinstance(value, list) or not value:

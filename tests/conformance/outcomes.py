@@ -1,5 +1,5 @@
-"""Compares a driver's answer with the expected one. Scores, similarities and token values are compared as FP32, bit for
-bit; explanations as FP64."""
+"""Compares a driver's answer with the expected one. Scores, similarities and token values must be equal as FP32,
+explanations as FP64."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ FLOATS = ("score", "similarities", "tokens")
 
 
 def difference(method, expected, answer, transport="grpc"):
-    """Returns in words how the answer of a driver differs from the expected step, or None."""
+    """Returns a text that says how a driver's answer differs from the expected step, or None if it does not differ."""
     if "error" in expected:
         if "error" not in answer:
             return f"expected the error {expected['error']}, got {short(answer)}"
@@ -27,14 +27,15 @@ def difference(method, expected, answer, transport="grpc"):
 
 
 def expected_error(error, transport):
-    """Returns the members to compare. Over HTTP, the members of `http` replace others. Null is not compared."""
+    """Returns the members that an error must have. Over HTTP, the members of `http` replace those of the same name. A
+    null member is not compared."""
     members = {**error, **(error.get("http", {}) if transport == "http" else {})}
     return {name: value for name, value in members.items() if name != "http" and value is not None}
 
 
 def error_difference(expected, error):
-    """`local` errors come from the client's own check of an argument: they have no field and reason, and their message
-    names the argument."""
+    """Returns how an error differs from the expected one, or None. An error with `local` comes from the client's own
+    check of an argument. It has no field and reason, but its message must name the argument."""
     if error.get("local"):
         if "argument" not in expected:
             return f"the client refused the call itself: {error.get('message')}"
@@ -74,7 +75,7 @@ def normal(value, kind):
 
 
 def without_empty_payloads(value):
-    """Leaves out empty payloads: over HTTP, a document without a payload has an empty one."""
+    """Leaves out empty payloads, because over HTTP a document without a payload has an empty one."""
     if isinstance(value, dict):
         return {name: without_empty_payloads(one) for name, one in value.items() if (name, one) != ("payload", {})}
     return [without_empty_payloads(one) for one in value] if isinstance(value, list) else value
@@ -90,7 +91,7 @@ def bits(value, kind):
 
 def unequal(expected, found, place, subset=False):
     """Returns where two values differ, or None. With `subset`, objects may have more members than expected, and lists
-    more objects."""
+    may have more objects."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for name in expected if subset else {**expected, **found}:
             if expected.get(name) is None and name in expected and name == "position":

@@ -1,5 +1,5 @@
-"""Filters as the oracle understands them: the JSON form, and the few texts that cases use, as functions of a
-document's field values."""
+"""The oracle's implementation of filters. Makes functions of a document's field values from filters in JSON, and from
+the few text filters that cases use."""
 
 import datetime
 
@@ -17,7 +17,8 @@ def value_at(payload, field):
 
 
 def parse(filter):
-    """Returns a function of a document's values, by field, that says whether the document matches."""
+    """Returns a function that says whether a document matches the filter. Its argument has the document's values by
+    field."""
     if filter is None:
         return lambda values: True
     if isinstance(filter, str):
@@ -54,7 +55,7 @@ def comparison(how, wanted):
     return lambda value: orders[how](value, wanted)
 
 
-# The texts of filters in the cases, with the JSON form of the same meaning (docs/reference/filters.md).
+# The text filters of the cases, with the JSON filters of the same meaning (docs/reference/filters.md).
 TEXTS = {
     'lang = "en"': {"field": "lang", "equals": "en"},
     'lang != "en"': {"not": {"field": "lang", "equals": "en"}},

@@ -1,5 +1,5 @@
-"""A server that passes unary calls on to a maxsimd, and refuses as many calls as a case says. So a test sees how
-often a client retries, and after which time."""
+"""A proxy that forwards unary calls to a maxsimd, but refuses as many calls as a case says. It records when calls
+arrive, so that a test sees how often, and after which delays, a client retries."""
 
 import concurrent.futures
 import http.server
@@ -49,9 +49,9 @@ class RefusingProxy:
         self._channel.close()
 
     def refuse(self, method, refusal):
-        """Refuses the next calls that a client's `method` makes: {"code", "times", "retry_after_ms", "pushback_ms"},
-        the last two optional. An empty object refuses none. Other calls, such as a client's question for the server's
-        limits, are passed on and not counted."""
+        """Refuses the next calls that a client's `method` makes, as `refusal` says: {"code", "times", "retry_after_ms",
+        "pushback_ms"}, the last two optional. An empty object refuses no call. Other calls, such as a client's request
+        for the server's limits, are forwarded and not counted."""
         with self._lock:
             self._refusal, self._left, self._times = refusal, refusal.get("times", 0), []
             self._paths = PATHS.get(method, ())

@@ -1,4 +1,4 @@
-"""The servers with which every driver is tested, their collections, and the encoder for their texts."""
+"""The servers that every driver is tested with, their collections, and the encoder for their texts."""
 
 import json
 import pathlib
@@ -35,7 +35,7 @@ LIMITS = {
 
 
 class WordEncoder:
-    """A model with one vector per word. Queries are cut after `max_query_words`, documents after
+    """An encoder model that makes one vector per word. Queries are cut after `max_query_words` words, documents after
     `max_document_words`."""
 
     def __init__(self, data):
@@ -57,14 +57,14 @@ class WordEncoder:
 
 
 class World:
-    """Servers, by the names that cases use:
+    """The test's servers, by the names that cases use:
 
     plain     needs neither a token nor TLS
-    secure    speaks TLS and needs the tokens of TOKENS; holds only the collection "passages"
-    refusing  passes calls on to `plain`, and refuses those that a case says (refusing_proxy.py)
+    secure    uses TLS and needs one of the tokens in TOKENS; holds only the collection "passages"
+    refusing  forwards calls to `plain`, but refuses the calls that a case names (refusing_proxy.py)
     closed    an address at which no server listens
 
-    Creates the collections in `folder`. `addresses` has gRPC's and HTTP's address of each server ("" for none)."""
+    Creates the collections in `folder`. `addresses` maps a server's name to its gRPC and HTTP address ("" if none)."""
 
     def __init__(self, programs, folder, data):
         self.folder, self.data, self._num_live = folder, data, 0
@@ -116,7 +116,7 @@ class World:
             self._stops.pop()()
 
     def start_live(self, description):
-        """Replaces the live collection "notes" of the plain server by a new one with these documents."""
+        """Replaces the live collection "notes" on the plain server by a new one with these documents."""
         if self._num_live:
             self._client.unload("notes")
         self._num_live += 1
@@ -151,8 +151,8 @@ class World:
         return self.folder / name
 
     def _certificates(self):
-        """Makes the secure server's certificate, and one of the same name that has not signed it. Returns their
-        files."""
+        """Makes the secure server's certificate, and another certificate for the same address that does not verify the
+        server. Returns the files of both."""
         made = []
         for name in ("server", "other"):
             made.append(self.folder / f"{name}.pem")

@@ -1,5 +1,5 @@
-"""Checks that people can use a page by keyboard, with a screen reader, and if they see contrast badly. Each function
-returns a list of texts, one for each fault."""
+"""Checks that a page can be used by keyboard, with a screen reader, and by people with weak sight. Each function
+returns a list with one text per fault."""
 
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -48,7 +48,7 @@ if (!document.documentElement.lang) wrong.push('the page has no language');
 return wrong;
 """
 
-# Checks contrast by WCAG 2.2: rule 1.4.3 for text, rule 1.4.11 for the borders of controls.
+# Measures contrast by WCAG 2.2: rule 1.4.3 for text, rule 1.4.11 for the borders of controls.
 CONTRAST = """
 const context = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
 const rgba = (color) => {
@@ -139,13 +139,13 @@ def lowest_contrast(driver):
 
 
 def keyboard(driver):
-    """Moves the focus through the page with the Tab key. Returns the controls that never get the focus or do not show
-    that they have it."""
+    """Moves the focus through the page with the Tab key. Returns the controls that never get the focus, or that do not
+    show it."""
     driver.execute_script("document.querySelectorAll('[data-visited]').forEach((one) => delete one.dataset.visited);"
                           "document.activeElement?.blur(); window.scrollTo(0, 0)")
     wrong = []
-    # Twice as many steps as there are controls: the focus may start at any control, and after the last control it
-    # continues at the first one.
+    # Makes twice as many steps as there are controls, because the focus may start at any control, and returns to the
+    # first control after the last.
     for _ in range(10 + 2 * len(driver.find_elements(By.CSS_SELECTOR, TABBABLE))):
         ActionChains(driver).send_keys(Keys.TAB).perform()
         focused = driver.execute_script(FOCUS)
@@ -161,7 +161,7 @@ def keyboard(driver):
 
 
 def overflow(driver):
-    """Returns a fault if the page is wider than its window, so that a user must scroll in two directions (WCAG
+    """Returns a fault if the page is wider than its window. Users would have to scroll in two directions (WCAG
     1.4.10)."""
     wide, window = driver.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
     return [f"the page is {wide} pixels wide in a window of {window}"] if wide > window else []

@@ -1,5 +1,5 @@
-"""The base class of the console's tests. It starts a browser and servers with the bundled collection, and does what a
-user does on the page."""
+"""The base class of the console's tests. It starts a browser and servers with the bundled demo collection, and has
+functions for a user's actions on the page."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ def make_driver():
 
 
 def png_url(width, height, padding=0):
-    """Returns a white PNG in a data: URL. It is followed by `padding` bytes, which browsers ignore."""
+    """Returns a data: URL of a white PNG, followed by `padding` bytes that browsers ignore."""
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -46,7 +46,7 @@ def png_url(width, height, padding=0):
 
 
 def build_collection(folder, name, lines, dim=128, scale=1, fields="none"):
-    """Builds a collection from lines of JSON, one per document. Each document has two token vectors: the first two
+    """Builds a collection from lines of JSON, one per document. Each document gets two token vectors: the first two
     unit vectors times `scale`."""
     import numpy as np
 

@@ -12,7 +12,8 @@ from servers import Load
 
 class LayoutTest(ConsoleCase):
     def show_stats(self, **changes):
-        """Makes the page draw its charts from an answer of /v1/stats in which `changes` replaces some members."""
+        """Makes the page draw its charts from the answer of /v1/stats, some of whose members are replaced by
+        `changes`."""
         script = """
             const [changes, done] = arguments;
             Promise.all([import("/console/live.js"), fetch("/v1/stats").then((answer) => answer.json())])
@@ -53,8 +54,8 @@ class LayoutTest(ConsoleCase):
         self.assertEqual(path("dots").count("M"), 2, "two samples are alone")
 
     def test_figures_of_a_heat_map_are_not_cut(self):
-        """Checks numbers of both lengths: unit vectors have similarities of 1, and vectors a hundred times as long
-        have similarities of 10,000."""
+        """Checks a short and a long number: unit vectors have the similarity 1, and vectors a hundred times as long
+        have 10,000."""
         import numpy as np
 
         line = json.dumps({"id": "one"})

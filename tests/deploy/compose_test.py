@@ -1,5 +1,5 @@
-"""Tests the Compose file of a cluster: it is valid by Compose's specification, its services refer to each other by
-the right names, and the service that splits the collection works.
+"""Tests the Compose file of a cluster. It must be valid by Compose's specification, its services must refer to each
+other by the right names, and the service that splits the collection must work.
 
 python compose_test.py FOLDER_OF_PROGRAMS         in an environment with the packages of deploy.txt
 """
@@ -26,7 +26,7 @@ MAXSIMD = Maxsimd(PROGRAMS)
 
 
 def load(path):
-    """Reads a file and replaces variables as Compose does: variables of the machine by their defaults, and $$ by
+    """Reads a file and replaces variables as Compose does. Environment variables get their defaults, and $$ becomes
     $."""
     text = re.sub(r"(?<!\$)\$\{(\w+)(?::?[-?+]([^{}]*))?\}", lambda match: match[2] or "", path.read_text())
     return yaml.safe_load(text.replace("$$", "$"))
@@ -92,8 +92,8 @@ class ClusterTest(unittest.TestCase):
             self.assertEqual(one["image"], cpu["image"])
 
     def check(self, names):
-        """Checks with maxsimd the command and the environment of these services. A service without a command has the
-        image's."""
+        """Checks the command and the environment of these services with `maxsimd --check-config`. A service without a
+        command has the image's command."""
         for name in names:
             one = self.services[name]
             command = one.get("command", ["--config", "/etc/maxsim/maxsimd.yaml"])
@@ -131,7 +131,7 @@ class ClusterTest(unittest.TestCase):
                 built = folder / "build" / f"partition-{server[1]}-of-2" / "collection.json"
                 self.assertEqual(manifest.read_bytes(), built.read_bytes())
                 self.assertEqual(manifest.stat().st_uid, 10001)
-            # The service must not change an existing folder, because clients may have written to its collection.
+            # The service must not change an existing folder: clients may have written to the collection in it.
             shutil.rmtree(folder / "build")
             (folder / "g0a" / "docs" / "collection.json").write_text("mine")
             cut()

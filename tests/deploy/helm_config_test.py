@@ -1,4 +1,4 @@
-"""Tests the files of configuration that the Helm chart writes, and the errors for invalid values.
+"""Tests the configuration files that the Helm chart writes, and the errors for invalid values.
 
 python helm_config_test.py FOLDER_OF_PROGRAMS         in an environment with the packages of deploy.txt
 """
@@ -12,14 +12,15 @@ from chart import NAMESPACE, VALUES, ChartTest, pod, server, with_all_values
 from maxsimd_keys import Maxsimd
 
 MAXSIMD = Maxsimd(pathlib.Path(sys.argv.pop(1)).resolve())
-# A build of maxsimd may lack these keys. If this build lacks them, the tests remove them from a configuration.
+# Some builds of maxsimd lack these keys. With such a build, the tests remove them from a configuration.
 CLUSTER_KEYS = ("cluster.partition",)
 NATS_KEYS = ("live.log", "nats.url", "nats.credentials_file", "nats.replicas", "nats.stream_prefix", "nats.timeout")
 TRACING_KEYS = ("tracing.endpoint", "tracing.sample_ratio")
 
 
 def without(config, keys):
-    """Returns the configuration without the keys that maxsimd lacks, and without the sections that become empty."""
+    """Removes those of `keys` that maxsimd lacks, and sections that become empty. Returns the other keys and
+    sections."""
     lacked = {key for key in keys if not MAXSIMD.has(key)}
     kept = {section: {key: value for key, value in entries.items() if f"{section}.{key}" not in lacked}
             if isinstance(entries, dict) else entries for section, entries in config.items()}

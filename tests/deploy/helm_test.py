@@ -1,5 +1,5 @@
 """Tests that the Helm chart renders for several sets of values, that Kubernetes accepts each object, and that objects
-refer to each other correctly. helm_config_test.py tests the files of configuration.
+refer to each other correctly. helm_config_test.py tests the configuration files.
 
 python helm_test.py         in an environment with the packages of deploy.txt
 """
@@ -16,7 +16,7 @@ import yaml
 import chart
 from chart import NAMES, ROOT, VALUES, ChartTest, Rendered, labels_of_pods, pod, server, with_all_values
 
-# The oldest version of Kubernetes that Chart.yaml allows, and the newest version for which there are schemas.
+# The oldest version of Kubernetes that Chart.yaml allows, and the newest version whose schemas are installed.
 KUBERNETES = ("1.27.0", kubernetes_validate.latest_version())
 CUSTOM = ("ServiceMonitor", "PrometheusRule")
 
@@ -211,7 +211,7 @@ class ValuesTest(ChartTest):
         self.assertEqual([one for one in outside.documents if chart.component(one) == "nats"], [])
 
     def test_the_chart_is_whole_in_its_own_folder(self):
-        """A copy of only the chart's folder renders: the folder has no symbolic links and depends on no other
+        """The chart must render from a copy of its folder alone. It must have no symbolic links and depend on no other
         chart."""
         links = [str(path) for path in chart.CHART.rglob("*") if path.is_symlink()]
         self.assertEqual(links, [])

@@ -20,8 +20,8 @@ class Maxsimd:
         return self.keys.issuperset(keys)
 
     def problem(self, config, groups=None):
-        """Returns maxsimd's error about `config` (a dictionary), or "" if maxsimd accepts it. `groups` becomes the
-        content of the file that cluster.groups_file names."""
+        """Returns maxsimd's error for the configuration `config` (a dictionary), or "" if maxsimd accepts it. `groups`
+        is the content of the file that cluster.groups_file is set to."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MAXSIM_")}
         with tempfile.TemporaryDirectory(prefix="maxsim-config-") as folder:
             if groups is not None:

@@ -1,5 +1,5 @@
-"""Tests the units of deploy/systemd: systemd accepts them, the unit for a cluster's servers has the same settings as
-the unit for a single server, and maxsimd accepts the examples of configuration files.
+"""Tests the units of deploy/systemd. systemd must accept them, the unit for a cluster's servers must have the same
+settings as the unit for a single server, and maxsimd must accept the example configuration files.
 
 python systemd_units_test.py FOLDER_OF_PROGRAMS
 """

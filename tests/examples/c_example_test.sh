@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs libmaxsim into a temporary folder, builds examples/c with its pkg-config file, and compares the example's
-# output with the expected text.
+# Installs libmaxsim into a temporary folder, builds examples/c with the installed pkg-config file, and compares the
+# example's output with the expected text.
 #
 #   c_example_test.sh BUILD_FOLDER
 set -euo pipefail

@@ -1,11 +1,12 @@
-"""Reads answers of /v1/rerank by the rules of the search systems that call it: OpenSearch, Elasticsearch and Milvus."""
+"""Parses answers of /v1/rerank by the rules of the search systems that call it: OpenSearch, Elasticsearch and
+Milvus."""
 
 import json
 
 
 def every_document_once(pairs, count):
-    """Returns the scores by position. Fails if the answer omits a document or names one twice, as all these systems
-    do."""
+    """Returns the scores in the order of positions. Fails if a document is missing or occurs twice, as all these
+    systems do."""
     scores = dict(pairs)
     if len(pairs) != count or sorted(scores) != list(range(count)):
         raise AssertionError(f"{count} documents are answered by the positions {[index for index, _ in pairs]}")
@@ -13,7 +14,7 @@ def every_document_once(pairs, count):
 
 
 def opensearch(text, count):
-    """Reads an answer as OpenSearch does: `index` must be an integer and `relevance_score` a number, so the string "3"
+    """Parses an answer as OpenSearch does. `index` must be an integer and `relevance_score` a number, so an index "3"
     is refused."""
     pairs = [(result["index"], result["relevance_score"]) for result in json.loads(text)["results"]]
     for index, score in pairs:
@@ -23,14 +24,14 @@ def opensearch(text, count):
 
 
 def elasticsearch(text, count):
-    """Reads an answer as Elasticsearch does: the JSON paths $.results[*].relevance_score and $.results[*].index must
+    """Parses an answer as Elasticsearch does. The JSON paths $.results[*].relevance_score and $.results[*].index must
     yield the same number of values."""
     results = json.loads(text)["results"]
     return every_document_once([(result["index"], float(result["relevance_score"])) for result in results], count)
 
 
 def milvus(text, count):
-    """Reads an answer as Milvus does, into structs of Go: the members that the structs declare must have the declared
+    """Parses an answer as Milvus does, into Go structs. The members that the structs declare must have the declared
     types. Other members are ignored."""
     answer = json.loads(text)
     for owner, name, kind in (

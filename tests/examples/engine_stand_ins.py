@@ -1,9 +1,9 @@
-"""Stand-ins for OpenSearch, Elasticsearch and Vespa, which are in no package registry that the tests use.
+"""Fake servers that replace OpenSearch, Elasticsearch and Vespa, which no package registry of the tests has.
 
-Each answers the calls of its program in examples/first_stage in the engine's published format, finds documents by BM25
-(bm25s with Lucene's formula, but without Lucene's analysers, which make other words of a text), and calls maxsimd as
-the engine does. A test with a stand-in shows that the program, the settings that it sends and maxsimd fit together. It
-does not show what the engine itself does.
+Each fake server answers the calls of its program in examples/first_stage in the engine's published format. It finds
+documents by BM25 (bm25s with Lucene's formula, but without Lucene's stemming) and calls maxsimd as the engine does. A
+test with a fake server shows that the program, the settings that it sends, and maxsimd fit together. It does not show
+what the real engine does.
 """
 
 import http.server
@@ -30,9 +30,9 @@ class EngineError(Exception):
 
 
 class StandIn:
-    """An HTTP server on a free port. A subclass lists the calls that it answers in `routes`: (method, regular expression
-    for the whole path, function). The function gets the stand-in, the match of the path, the parameters of the URL and
-    the body, and returns the answer."""
+    """An HTTP server on a free port. A subclass lists the calls that it answers in `routes`: (method, regular
+    expression for the whole path, function). The function gets the StandIn, the match of the path, the parameters of
+    the URL and the body, and returns the answer."""
 
     routes = ()
 
@@ -89,7 +89,7 @@ class StandIn:
         self._index = None
 
     def search(self, text, limit):
-        """Returns at most `limit` (id, score), best first: documents that share a word with the text."""
+        """Returns (id, score) of at most `limit` documents that share a word with the text, best first."""
         if self._index is None:
             self._index = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
             words = bm25s.tokenize(list(self.texts.values()), stopwords="en", show_progress=False)
@@ -101,7 +101,7 @@ class StandIn:
 
 
 def call_reranker(url, text):
-    """Sends a body to maxsimd. Returns its answer. The engines pass an error on to their caller."""
+    """Sends a body to maxsimd and returns the answer. Passes maxsimd's errors on to the caller, as the engines do."""
     request = urllib.request.Request(url, text.encode(), {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
@@ -111,7 +111,7 @@ def call_reranker(url, text):
 
 
 def fill(template, values):
-    """Replaces each ${NAME} by its value. Fails if a value is missing, as the engines do."""
+    """Replaces each ${NAME} in the template by its value. Fails if a value is missing, as the engines do."""
 
     def value(match):
         if match[1] not in values:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs one of examples/ against its own maxsimd, which serves the demo collection. The ranked ids must be those that
-# maxsimctl returns. Exits with 77, which CTest reports as "skipped", if grpcurl is not installed.
+# Runs one of examples/ against its own maxsimd, which serves the demo collection. Checks that the example prints the
+# same ranking as maxsimctl. Exits with 77, which CTest reports as "skipped", if grpcurl is not installed.
 #
 #   example_test.sh NAME FOLDER_OF_THE_PROGRAMS [BUILD_FOLDER]
 set -euo pipefail
@@ -27,7 +27,7 @@ fail() {
   exit 1
 }
 
-# prepare_NAME builds what the example NAME needs; ask_NAME SERVER runs the example and prints its answer.
+# prepare_NAME builds the example NAME. ask_NAME SERVER runs the example against SERVER and prints its answer.
 
 prepare_grpcurl() {
   command -v grpcurl >/dev/null || { echo "skipped: needs grpcurl"; exit 77; }

@@ -1,4 +1,4 @@
-"""Runs the programs of examples/first_stage against a maxsimd of their own that serves the demo collection.
+"""Runs the programs of examples/first_stage against a separate maxsimd that serves the demo collection.
 
 python first_stage_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -24,8 +24,8 @@ class FirstStageTest(ProgramTest):
         cls.addClassCleanup(cls.server.stop)
 
     def check(self, program, first, own=None, options=()):
-        """Checks that maxsimd's reranking has a better nDCG than the first stage, and the same as the engine's own
-        MaxSim."""
+        """Checks that reranking by maxsimd has a better nDCG than the first stage, and the same nDCG as the engine's
+        own MaxSim."""
         table = self.table(program, "--server", self.server.address, *options)
         self.assertIsNone(self.server.process.poll(), "maxsimd has ended")
         self.assertEqual(set(table), {first, "then maxsimd"} | ({own} if own else set()))
@@ -59,7 +59,7 @@ class NdcgTest(unittest.TestCase):
         self.assertEqual(first_stage.ndcg([], {}), 0)
 
     def test_a_swap_costs_what_linear_gain_says(self):
-        # The ranking has the gains 1 and 2 in this order: 1 + 2 / log2(3). The ideal ranking has 2 + 1 / log2(3).
+        # The ranking has the gains 1, 2 in this order: DCG 1 + 2 / log2(3). The ideal ranking has 2 + 1 / log2(3).
         self.assertAlmostEqual(first_stage.ndcg(["b", "a"], {"a": 2, "b": 1}), 0.8597186998521972)
 
     def test_ranks_after_the_tenth_count_nothing(self):

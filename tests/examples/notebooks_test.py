@@ -1,5 +1,5 @@
-"""Runs notebooks of examples/notebooks against a maxsimd of their own, which has an encoder and serves the demo
-collection. The last cell of each notebook checks its results.
+"""Runs notebooks of examples/notebooks against a separate maxsimd, which has an encoder and serves the demo collection.
+The last cell of each notebook checks the results.
 
 python notebooks_test.py FOLDER_OF_THE_PROGRAMS NOTEBOOK...        MAXSIM_LIBRARY: libmaxsim.so, for train_a_head
 """
@@ -42,7 +42,7 @@ class NotebooksTest(unittest.TestCase):
         cls.addClassCleanup(cls.encoder.stop)
         cls.server = Maxsimd(PROGRAMS, encoder__url=f"http://127.0.0.1:{cls.encoder.port}")
         cls.addClassCleanup(cls.server.stop)
-        # The kernel inherits the environment. It must not touch files outside of this folder.
+        # The notebook's process inherits this environment. It must not write files outside of this folder.
         os.environ["MAXSIM_SERVER"] = cls.server.address
         os.environ["PYTHONPATH"] = os.pathsep.join([str(PYTHON_CLIENT), str(ROOT / "client" / "torch")])
         os.environ["TMPDIR"] = scratch.name
@@ -50,7 +50,7 @@ class NotebooksTest(unittest.TestCase):
             os.environ[name] = str(pathlib.Path(scratch.name) / name.lower())
 
     def run_notebook(self, notebook):
-        """Runs all cells. Returns what they print. CellExecutionError: a cell raised an exception."""
+        """Runs all cells and returns what they print. Raises CellExecutionError if a cell raises an exception."""
         options = {"timeout": LIMIT_S, "startup_timeout": LIMIT_S, "resources": {"metadata": {"path": str(NOTEBOOKS)}}}
         NotebookClient(notebook, **options).execute()
         outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]

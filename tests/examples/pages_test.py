@@ -1,4 +1,4 @@
-"""Runs examples/pages: pages are built from their images, and questions find the right page of the right document.
+"""Runs examples/pages: builds pages from their images, and checks that questions find the right page.
 
 python pages_test.py FOLDER_OF_THE_PROGRAMS        with Pillow and tesseract installed
 """
@@ -90,8 +90,8 @@ class PagesTest(unittest.TestCase):
 
 class EncoderTest(unittest.TestCase):
     def encode(self, pieces, words):
-        """Encodes a page with a model whose vectors are unit vectors: that of piece i is 1 at column i. Its pieces are
-        the same for every text."""
+        """Encodes a page with a fake model that returns `pieces` for every text. The vector of piece i is unit vector
+        i."""
         encoder = object.__new__(PageEncoder)
         vectors = np.eye(len(pieces), page_encoder.DIM, dtype=np.float32)
         encoder._model = unittest.mock.Mock(encode=lambda texts, kind: [Encoded(vectors, pieces) for _ in texts])

@@ -1,4 +1,4 @@
-"""A PostgreSQL server for a test, with a data folder of its own and a Unix socket instead of a port."""
+"""A PostgreSQL server for a test. It has its own data folder, and listens on a Unix socket instead of a port."""
 
 import os
 import pathlib
@@ -16,11 +16,12 @@ UNPRIVILEGED = "postgres"
 
 
 class PostgreSQL:
-    """`programs` is the folder of initdb and postgres. `database` is the connection string of a superuser."""
+    """`programs` is the folder of initdb and postgres. The attribute `database` is a superuser's connection string."""
 
     def __init__(self, programs):
         self._options = {"user": UNPRIVILEGED, "group": UNPRIVILEGED} if os.geteuid() == 0 else {}
-        # In /tmp, because the server's user may not be allowed to enter $TMPDIR, and its path may be too long for a socket.
+        # Uses /tmp, because the server's user may not be allowed to enter $TMPDIR, or its path may be too long for a
+        # socket.
         self._folder = tempfile.mkdtemp(prefix="maxsim-postgresql-", dir="/tmp")
         if self._options:
             shutil.chown(self._folder, UNPRIVILEGED)
@@ -35,8 +36,8 @@ class PostgreSQL:
             raise
 
     def _reachable(self, programs):
-        """Returns a folder of the same programs that the server's user may enter. Copies the folders lib and share too,
-        which the programs need."""
+        """Returns a folder with the same programs that the server's user may enter. If necessary, copies the whole
+        installation, because the programs need the folders lib and share too."""
         if not self._options or all(folder.stat().st_mode & stat.S_IXOTH for folder in (programs, *programs.parents)):
             return programs
         shutil.copytree(programs.parent, pathlib.Path(self._folder) / "installation")
@@ -73,7 +74,8 @@ class PostgreSQL:
 
 
 def debian_programs():
-    """Returns the folder of initdb and postgres of Debian's newest PostgreSQL that has PL/Python, or None."""
+    """Returns the folder of initdb and postgres of Debian's newest PostgreSQL with PL/Python, or None if there is
+    none."""
     if os.geteuid() == 0 and UNPRIVILEGED not in {entry.pw_name for entry in pwd.getpwall()}:
         return None
     folders = pathlib.Path("/usr/lib/postgresql").glob("*/lib/plpython3.so")

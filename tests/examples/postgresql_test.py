@@ -1,4 +1,4 @@
-"""Runs examples/first_stage/ask_postgresql.py with Debian's PostgreSQL and PL/Python, and a maxsimd of its own.
+"""Runs examples/first_stage/ask_postgresql.py with Debian's PostgreSQL and PL/Python, and a separate maxsimd.
 
 python postgresql_test.py FOLDER_OF_THE_PROGRAMS
 """

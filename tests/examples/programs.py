@@ -17,7 +17,7 @@ RUN_LIMIT_S = 240
 
 
 def run(*command, **options):
-    """Runs a program to its end and returns what it printed. Fails the test if the program fails."""
+    """Runs a program to its end and returns its standard output. Fails the test if the program fails."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=RUN_LIMIT_S, **options)
     if done.returncode != 0:
         raise AssertionError(f"{command} failed:\n{done.stdout}{done.stderr}")
@@ -25,7 +25,7 @@ def run(*command, **options):
 
 
 class Maxsimd(program_fixture.Maxsimd):
-    """Runs maxsimd from the folder `programs`. It serves the bundled collection as "demo"."""
+    """Runs maxsimd from the folder `programs`. It serves the bundled demo collection under the name "demo"."""
 
     def __init__(self, programs, **flags):
         self._scratch = tempfile.TemporaryDirectory(prefix="maxsim-examples-")

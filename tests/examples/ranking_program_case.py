@@ -19,7 +19,7 @@ from python_package import PYTHON_CLIENT, use_package  # noqa: E402
 TIE = 0.0001  # of nDCG, which is printed with four digits
 # The worst document for the first question, a better one and the best.
 IDS = ["bread-1", "volcano-2", "volcano-1"]
-# If a shell, SQL or COPY interpreted these ids, they would end the command, run another one or change the answer.
+# If a shell, SQL or COPY interpreted these ids, they would end or replace the command, or change its answer.
 HOSTILE = ["'", "'; exit 7; '", "$(exit 7)", "`exit 7`", '"', "\\", "\\n", "\t", "\n", "%s", "\\x01", "\u00e9"]
 
 
@@ -37,7 +37,7 @@ def expected_scores(query, ids):
 
 class ProgramTest(unittest.TestCase):
     def table(self, program, *options):
-        """Runs a program. Returns (nDCG@10, median milliseconds) for each line that it prints, by the line's name."""
+        """Runs a program. Returns (nDCG@10, median milliseconds) by name, for each line of the table that it prints."""
         use_package()
         environment = dict(os.environ, PYTHONPATH=str(PYTHON_CLIENT))
         self.printed = run(sys.executable, EXAMPLES / program, "--data", ROOT / "demo", *options, env=environment)
@@ -48,8 +48,8 @@ class ProgramTest(unittest.TestCase):
         return {name: (float(quality), float(milliseconds)) for name, quality, milliseconds in lines}
 
     def check_postgresql(self, file, first, options):
-        """Runs ask_postgresql.py. Checks which function it used, and that both ways to call it improve the ranking
-        alike."""
+        """Runs ask_postgresql.py. Checks which function it used, and that both ways to call maxsimd improve the ranking
+        equally."""
         table = self.table("ask_postgresql.py", *options)
         self.assertEqual(self.printed.splitlines()[0], f"postgresql/{file}")
         self.assertEqual(set(table), {first, "then maxsimd", "both in one statement"})
@@ -57,8 +57,8 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(table["both in one statement"][0], table["then maxsimd"][0])
 
     def check_function(self, postgresql, file, url):
-        """Creates maxsim_rerank from a file, and checks its answers and errors. Fails if ask_postgresql.py left the
-        function in the database."""
+        """Creates maxsim_rerank from a file, and checks its answers and errors. Creating it fails if ask_postgresql.py
+        left this function in the database."""
         import psycopg
 
         tokens = matrices("query_tokens.npy", "query_lengths.npy")[0]
@@ -100,7 +100,8 @@ class ProgramTest(unittest.TestCase):
             connection.execute("GRANT EXECUTE ON FUNCTION maxsim_rerank TO reader")
             connection.execute("SET ROLE reader")
             self.assertEqual(rerank(query, IDS), ranking)
-        # A caller cannot change how the function reads its own text or the answer, which contains the euro sign here.
+        # The function must work with any settings of its caller. The answer contains a euro sign, which the client's
+        # encoding affects.
         with psycopg.connect(postgresql.database, options="-c standard_conforming_strings=off") as connection:
             connection.execute("SET ROLE reader")
             connection.execute("SET client_encoding = 'EUC_KR'")
@@ -108,8 +109,8 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(connection.execute(statement, [json.dumps(query), [*HOSTILE[:-1], *IDS]]).fetchall(), ranking)
 
     def check_statement_of_page(self, postgresql):
-        """Runs the statement of docs/use/first-stage.md, which asks a text. maxsimd must have an encoder, and PostgreSQL
-        pgvector."""
+        """Runs the statement of docs/use/first-stage.md, which ranks by a text. maxsimd must have an encoder, and
+        PostgreSQL the extension pgvector."""
         import psycopg
 
         page = (ROOT / "docs" / "use" / "first-stage.md").read_text()
@@ -117,7 +118,8 @@ class ProgramTest(unittest.TestCase):
         with psycopg.connect(postgresql.database) as connection:
             connection.execute("CREATE EXTENSION vector")
             connection.execute("CREATE TABLE documents (id text, title text, embedding vector(2))")
-            # maxsimd has no documents none-0 to none-97. Of these 101 documents, volcano-2 is the farthest from [1, 0].
+            # volcano-2 is the farthest of these 101 documents from [1, 0]. maxsimd does not know the ids none-0 to
+            # none-97.
             rows = [("bread-1", "[1, 0]"), ("volcano-1", "[1, 1]"), *((f"none-{i}", "[1, 2]") for i in range(98))]
             rows.append(("volcano-2", "[0, 1]"))
             connection.cursor().executemany("INSERT INTO documents VALUES (%s, 'a title', %s)", rows)

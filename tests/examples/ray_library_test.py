@@ -1,5 +1,4 @@
-"""Checks that the two engines of examples/ray give the same answers: the library in this process, and a separate
-maxsimd.
+"""Checks that both engines of examples/ray give the same answers: the library in this process, and a separate maxsimd.
 
 python ray_library_test.py LIBMAXSIM.so FOLDER_OF_THE_PROGRAMS        with torch installed
 """
@@ -45,7 +44,7 @@ class EngineTest(unittest.TestCase):
         cls.ids = [json.loads(line)["id"] for line in (DEMO / "passages.jsonl").read_text().splitlines()]
 
     def build(self, name, *options):
-        """Builds a collection of several shards that contains each document twice, so that scores tie."""
+        """Builds a collection of several shards. It contains each document twice, so that scores tie."""
         tokens, lengths = np.load(DEMO / "tokens.npy"), np.load(DEMO / "lengths.npy")
         np.save(self.folder / "tokens.npy", np.concatenate([tokens, tokens]))
         np.save(self.folder / "lengths.npy", np.concatenate([lengths, lengths]))

@@ -1,5 +1,5 @@
-"""Runs examples/ray on the demo collection, with a Ray cluster of two CPUs. Compares its output with the answers of a
-maxsimd that the test calls directly, and with NumPy.
+"""Runs examples/ray on the demo collection, with a Ray cluster of two CPUs. Compares its output with NumPy, and with
+the answers of a maxsimd that the test calls directly.
 
 python ray_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -61,7 +61,7 @@ class Scratch(unittest.TestCase):
         self.folder = pathlib.Path(scratch.name)
 
     def run_example(self, mode, table, *arguments, collections=None):
-        """Runs the example. Returns the exit status, the text on stderr, and the folder of the output."""
+        """Runs the example. Returns its exit status, its text on standard error, and its output folder."""
         queries, output = self.folder / "queries.parquet", self.folder / "output"
         pq.write_table(table, queries)
         command = [mode, "--queries", str(queries), "--output", str(output), "--maxsimd", str(PROGRAMS / "maxsimd")]
@@ -81,7 +81,7 @@ class Scratch(unittest.TestCase):
 
 
 def start_ray(ray):
-    """Starts Ray. Tries again if Ray's servers exceed Ray's own time limit, as they may on a busy machine."""
+    """Starts Ray. Retries if Ray's servers exceed Ray's own time limit, which can happen on a busy machine."""
     import psutil  # Ray brings it.
 
     before = set(psutil.Process().children(recursive=True))
@@ -100,7 +100,8 @@ def start_ray(ray):
                 raise
             print(f"Ray did not start in its time, once more: {error}", file=sys.stderr)
             ray.shutdown()
-            # Servers of the failed attempt would run until this process ends, and would disturb the next attempt.
+            # Kills the servers of the failed attempt. Otherwise they would run until this process ends, and disturb the
+            # next one.
             for server in set(psutil.Process().children(recursive=True)) - before:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     server.kill()
@@ -131,7 +132,7 @@ class RayTest(Scratch):
         start_ray(ray)
 
     def rankings(self, output):
-        """Returns the ids and the scores of each query in the order of their ranks. Checks that ranks count from 1."""
+        """Returns the ids and scores of each query in the order of ranks. Checks that ranks count from 1."""
         rows = pq.read_table(output).sort_by([("query_id", "ascending"), ("rank", "ascending")])
         self.assertEqual(rows.schema.field("score").type, pa.float32())
         found = {}
@@ -159,8 +160,8 @@ class RayTest(Scratch):
         self.assertEqual(sum(len(ids) for ids, _ in found.values()), 15 * 50)
 
     def partitions(self):
-        """Returns the arguments and the folders of two partitions. If maxsim-shard cannot cut partitions, returns the
-        whole collection instead."""
+        """Returns the arguments for two partitions, and their folders. If maxsim-shard cannot make partitions, returns
+        those of the whole collection."""
         shard, folder = PROGRAMS / "maxsim-shard", self.folder / "partitions"
         if "--partitions" not in subprocess.run([shard, "build", "--help"], capture_output=True, text=True).stdout:
             print("this maxsim-shard cuts no partitions: the whole collection stands in for them")
@@ -196,8 +197,8 @@ class RayTest(Scratch):
 
 
 def leftover_servers():
-    """Returns the command lines of maxsimd processes that Ray's actors started and that still run. It recognises them
-    by the program of PROGRAMS and the socket of ServerEngine."""
+    """Returns the command lines of maxsimd processes that Ray's actors started and that are still running. They are
+    recognised by the path of the program and the name of the socket."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -290,7 +291,8 @@ def write_manifest(folder, **values):
 
 
 class ExactEngine:
-    """Stands for ServerEngine. Scores vectors of small integers with NumPy, so that scores are exact and many tie."""
+    """Replaces ServerEngine. Computes scores with NumPy from small integers, so that they are exact and many are
+    equal."""
 
     def __init__(self, collection, *_):
         self._held = [number for number in range(NUM_DOCUMENTS) if collection.holds(number)]
@@ -317,13 +319,14 @@ def exact_scores(query):
 
 
 class JoinTest(unittest.TestCase):
-    """Tests, without Ray, that batches pass through the scorers of several partitions one after another."""
+    """Tests, without Ray, that a batch of queries can pass through the scorers of several partitions one after
+    another."""
 
     def setUp(self):
         print(f"seed {SEED}")
         random = np.random.default_rng(SEED + 1)
         self.queries = random.integers(-1, 2, (5, 2, 8)).astype(np.float32)
-        # Some ids are repeated: each counts once, at its first position. The third query has no candidates.
+        # Some ids are repeated. Each id counts once, at its first position. The third query has no candidates.
         self.lists = [random.integers(0, NUM_DOCUMENTS, size).tolist() for size in (150, 7, 0, 1, 300)]
 
     def rows(self, mode, num_partitions, k=None):

@@ -1,5 +1,5 @@
-"""Sends recorded requests of search systems to a reranker (examples/first_stage/recorded) to a real maxsimd with the
-demo encoder. Reads each answer by the rules of the system that sent the request.
+"""Sends requests that were recorded from search systems (examples/first_stage/recorded) to a real maxsimd with the demo
+encoder. Parses each answer by the rules of the system that sent the request.
 
 python recorded_requests_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -18,13 +18,14 @@ PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 RECORDED = ROOT / "examples" / "first_stage" / "recorded"
 IDS = ["bread-1", "volcano-2", "volcano-1", "bees-1"]  # the documents of every recorded request, in its order
 QUESTION = 0  # of demo/queries.jsonl
-# Scores are about 10. The test's vectors come from another encoder than the server's, and the server rounds to FP16.
+# Scores are about 10. They differ because the server's encoder is not the one that made the test's vectors, and because
+# the server rounds to FP16.
 TOLERANCE = 0.02
 MANY = 12  # more documents than limits.default_top_k
 
 
-# For each file with a request: the path to send it to, the member with the documents, and the function that reads the
-# answer.
+# For each request file: the path to which it is sent, the member that has the documents, and the function that parses
+# the answer.
 CASES = {
     "opensearch_ids.json": ("/v1/rerank", "documents", opensearch),
     "opensearch_texts.json": ("/text/v1/rerank", "documents", opensearch),
@@ -91,7 +92,7 @@ def text_of(passage):
 
 
 def maxsim_scores(ids):
-    """Returns the FP64 MaxSim of the question with each bundled document, by the document's id."""
+    """Returns the FP64 MaxSim score of the question for each bundled document, by id."""
     demo = ROOT / "demo"
     documents = np.split(np.load(demo / "tokens.npy"), np.cumsum(np.load(demo / "lengths.npy"))[:-1])
     questions = np.split(np.load(demo / "query_tokens.npy"), np.cumsum(np.load(demo / "query_lengths.npy"))[:-1])

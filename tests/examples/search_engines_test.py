@@ -1,6 +1,6 @@
-"""Runs the programs of examples/first_stage that ask Milvus, pgvector, OpenSearch, Elasticsearch and Vespa, with a
-maxsimd and an encoder of their own. Milvus Lite and PostgreSQL with pgvector are the real engines; engine_stand_ins.py
-stands in for the others.
+"""Runs the programs of examples/first_stage for Milvus, pgvector, OpenSearch, Elasticsearch and Vespa, with a separate
+maxsimd and encoder. Milvus Lite and PostgreSQL with pgvector are the real engines. engine_stand_ins.py replaces the
+others.
 
 python search_engines_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -45,7 +45,8 @@ class SearchEnginesTest(ProgramTest):
         return engine
 
     def check_called_by(self, table, first, engine):
-        """Checks that both ways to maxsimd are better than the first stage, and have the same nDCG."""
+        """Checks that calls to maxsimd by the program and by the engine have the same nDCG, better than that of the
+        first stage."""
         called = f"{engine} calls maxsimd"
         self.assertEqual(set(table), {first, "then maxsimd", called})
         self.assertGreater(table[called][0], table[first][0])

@@ -1,4 +1,5 @@
-"""Runs examples/train: trainings with and without the kernels agree, the head learns, and maxsimd serves its vectors.
+"""Runs examples/train. Training with and without the kernels must agree, the head must learn, and maxsimd must serve
+its vectors.
 
 python train_test.py LIBMAXSIM.so FOLDER_OF_THE_PROGRAMS        with torch installed
 """

@@ -1,4 +1,4 @@
-"""The documents of the collections in data/, and files that a build of today's programs reads them from."""
+"""The documents of the collections in data/, and input files from which today's programs build the same collections."""
 
 import json
 import pathlib
@@ -14,9 +14,9 @@ DOCUMENTS = (
 )
 FIELDS = "lang:keyword,year:integer"
 
-# In data/log-1 and data/log-2: the writes 1 and 2 deleted "z" (version 3), which never had a document, and "b" (version
-# 9), whose document is still in the shard, with a tombstone. The log holds the later writes: it upserts "e" (version
-# 5), deletes "a" (version 7), and upserts "d" without a version. In data/log-2 a message that was skipped follows.
+# The documents of data/log-1 and data/log-2. Write 1 deleted "z" (version 3), which never existed. Write 2 deleted "b"
+# (version 9), which is still in the shard and has a tombstone. The log holds the later writes: upsert "e" (version 5),
+# delete "a" (version 7), upsert "d" without a version. In data/log-2, a message follows that the server skipped.
 LIVE_DOCUMENTS = (("c", 3, {"lang": "en"}), ("e", 2, {"lang": "it"}), ("d", 1, {"lang": "fr", "year": 2000}))
 LOG_SEQUENCE = 2
 

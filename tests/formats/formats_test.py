@@ -1,5 +1,5 @@
-"""Tests that the programs read what earlier versions wrote (data/), that an upgraded collection equals one that today's
-programs write, and that errors about files of later versions name the files and the versions.
+"""Tests that the programs can read what earlier versions wrote (data/), and that an upgraded collection equals one that
+today's programs write. Errors about files of later versions must name the files and the versions.
 
 formats_test.py PROGRAMS
 """
@@ -24,7 +24,7 @@ DATA = pathlib.Path(__file__).resolve().parent / "data"
 PROGRAMS = pathlib.Path(sys.argv.pop(1)) if __name__ == "__main__" else pathlib.Path()
 READY_LIMIT_S = 120
 
-# For each collection, the options with which today's build writes the same collection.
+# For each collection in data/, the options with which today's programs build the same collection.
 BUILDS = {
     "manifest-1": ["--storage", "f16"],
     "manifest-1-i8": ["--storage", "i8", "--seed", "7"],
@@ -134,7 +134,8 @@ class FormatsTest(unittest.TestCase):
         return done.stdout
 
     def build(self, documents, options, **kind):
-        """Builds a collection "old" with today's programs. Returns its folder, or that of its first partition."""
+        """Builds a collection "old" with today's programs. Returns its folder or, with --partitions, that of the first
+        partition."""
         folder = self.work / f"built-{time.monotonic_ns()}"
         arguments = write_input(self.work, documents, **kind)
         self.must("build", *arguments, "--output", folder, "--name", "old", "--quiet", *options)
@@ -208,7 +209,8 @@ class FormatsTest(unittest.TestCase):
         return folder
 
     def answers(self, folder):
-        """Returns the documents that a server answers with, and the outcomes of writes that depend on versions."""
+        """Returns a server's documents, the outcomes of writes that depend on versions, and the documents after these
+        writes."""
         with Server(folder, self.work) as server:
             documents = server.documents()
             outcomes = [

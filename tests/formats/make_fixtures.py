@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes data/: small collections in every format that an earlier version of maxsimd wrote.
+"""Writes data/: small collections in every format that an earlier version of maxsimd used.
 
   tests/formats/make_fixtures.py [NAME...]      default: all
 
 Needs a clone with the project's history, git, the Python packages numpy and xxhash, and ldb (package rocksdb-tools).
-The tests need none of these: they read data/, which is never written again, because new programs must go on reading
-what old ones wrote. If a format changes, add a fixture of the last version before the change.
+The tests need none of these, because they read data/, which is in the repository. Do not write existing fixtures again.
+If a format changes, add a fixture of the last version before the change.
 
 manifest-1, manifest-1-i8  by `CollectionWriter` of commit d745fbf83, the first one. maxsim-shard 0.2 wrote such bytes
 manifest-2                 by `write_partition` below, in the layout of commit b47967163 (collection/manifest.cc,
@@ -32,8 +32,8 @@ from fixture_documents import DIM, DOCUMENTS, FIELDS, LOG_SEQUENCE, half_rows, p
 DATA = pathlib.Path(__file__).resolve().parent / "data"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Runs in a process of its own, which imports the package of an old commit. The arguments are the folder to write, the
-# parameters of CollectionWriter as JSON, and the kind of ids.
+# A program that runs in a separate process and imports the package of an old commit. Its arguments are the folder to
+# write, the parameters of CollectionWriter as JSON, and the kind of ids.
 OLD_WRITER = """
 import json, sys
 import numpy as np
@@ -71,7 +71,8 @@ def write_manifest(folder, manifest):
 
 
 def shard_bytes(documents, ordinals):
-    """A shard of a partition: a padded header, and tensors in the order tokens, 8-byte integers, bytes."""
+    """Returns a shard file of a partition: a padded header, then the tensors in the order tokens, 8-byte integers,
+    bytes."""
     def offsets(lengths):
         ends = [sum(lengths[:n]) for n in range(len(lengths) + 1)]
         return struct.pack(f"<{len(ends)}q", *ends)
@@ -102,7 +103,7 @@ def slot_of(name):
 
 
 def write_partition(folder):
-    """The documents in the slots 0 to 2047, with their positions in the whole collection."""
+    """Writes a partition: the documents in the slots 0 to 2047, with their positions in the whole collection."""
     folder.mkdir()
     held = [(position, document) for position, document in enumerate(DOCUMENTS) if slot_of(document[0]) < 2048]
     documents = [document for _, document in held]
@@ -133,15 +134,15 @@ class Database:
         subprocess.run(["ldb", f"--db={self.path}", *arguments], check=True, stdout=subprocess.DEVNULL)
 
     def put(self, family, values):
-        """Puts values by key. Only keys that are text may have an empty value: ldb takes no empty one in hexadecimal
-        digits."""
+        """Puts values by key. Only text keys may have an empty value, because ldb accepts no empty values in
+        hexadecimal."""
         pairs = [f"0x{part.hex()}" for key, value in values.items() if value for part in (key, value)]
         self._run(f"--column_family={family}", "--hex", "batchput", *pairs)
         for key in (key for key, value in values.items() if not value):
             self._run(f"--column_family={family}", "put", key.decode(), "")
 
     def close(self):
-        """Removes files that a database does not need: texts for people, and a copy of the options."""
+        """Removes files that a database does not need: logs, locks, and copies of the options."""
         for file in self.path.iterdir():
             if file.name.startswith(("LOG", "OPTIONS", "LOCK")):
                 file.unlink()
@@ -162,7 +163,7 @@ def upsert(version, name, num_tokens, payload):
 
 
 def write_log(folder, streamed):
-    """A live collection whose shard is that of manifest-1, kept by a compaction that wrote generation 2."""
+    """Writes a live collection: the shard of manifest-1 as generation 2, as a compaction would leave it, and a log."""
     shutil.copytree(DATA / "manifest-1", folder)
     manifest = json.loads((folder / "collection.json").read_text())
     manifest["generation"] = 2

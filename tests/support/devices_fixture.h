@@ -16,7 +16,7 @@
 
 namespace maxsim::engine {
 
-// Returns the devices 0, 1, ... with these backends, which must outlive the result.
+// Returns devices numbered 0, 1, ... that use these backends. The backends must outlive the result.
 inline std::unique_ptr<store::DeviceSet> MakeDeviceSet(const std::vector<Backend*>& backends,
                                                        store::OnDeviceLoss on_loss) {
   std::vector<store::DeviceSet::Member> members;
@@ -32,8 +32,8 @@ inline std::shared_ptr<const store::Collection> LoadOn(store::DeviceSet* devices
   return loaded.ok() ? *std::move(loaded) : nullptr;
 }
 
-// Returns the collection without the documents of these ordinals, which are deleted. The collection must have string
-// ids and must not be live.
+// Returns the collection with the documents of these ordinals deleted. The collection must have string ids and must not
+// be live.
 inline std::shared_ptr<const store::Collection> WithDeleted(const store::Collection& collection,
                                                             const std::vector<uint64_t>& ordinals) {
   const auto changes = std::make_shared<store::Changes>(collection.shared_generation());
@@ -61,8 +61,8 @@ class FakeDevicesTest : public testing::Test {
     test::BuildCorpus(folder_.path(), documents_, {.max_shard_bytes = collection::kMinMaxShardBytes});
   }
 
-  // Makes the devices and an engine, and loads two collections: one is spread over the devices, the other copied to
-  // each.
+  // Makes the devices and an engine, and loads the corpus twice: as a collection spread over the devices, and as one
+  // copied to each.
   void Start(size_t num_devices, store::OnDeviceLoss on_loss = store::OnDeviceLoss::kDegrade, int num_lanes = 1) {
     std::vector<Backend*> pointers;
     for (size_t idx = 0; idx < num_devices; ++idx) {

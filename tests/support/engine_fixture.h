@@ -22,8 +22,8 @@ using CandidatesPtr = std::shared_ptr<const CandidateSet>;
 
 inline CandidatesPtr WholeCollection() { return std::make_shared<CandidateSet>(); }
 
-// Returns candidates whose positions in the client's list are 0, `gap`, 2 * `gap` and so on. With a gap of 1, the
-// client's list had only these candidates.
+// Returns candidates with these ordinals. Their positions in the client's list are 0, `gap`, 2 * `gap` and so on. A gap
+// above 1 means that the list also had ids that are no candidates.
 inline CandidatesPtr Ordinals(std::vector<uint64_t> ordinals, uint32_t gap = 1) {
   auto set = std::make_shared<CandidateSet>();
   set->kind = CandidateSet::Kind::kOrdinals;

@@ -74,7 +74,7 @@ class FakeBackend::FakeAppendable : public AppendableDocuments {
 
   std::shared_ptr<const Documents> Snapshot() const override {
     const MutexLock lock(&mutex_);
-    // The view has no documents' memory, and needs offsets only because they give the number of tokens.
+    // The view has no token memory. Its offsets only say how many tokens there are.
     const std::vector<int64_t> ends(static_cast<size_t>(num_documents_) + 1, num_tokens());
     const DocumentsView view = {
         .type = shape_.type, .dim = shape_.dim, .num_documents = num_documents_, .offsets = ends.data()};

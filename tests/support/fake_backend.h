@@ -1,5 +1,5 @@
-// A backend that tests control: its memory, its failures, and when a call ends. It does not compute scores: document n
-// has the score -n, so that the results show which documents a query asked for.
+// A backend that tests control: its memory, its failures, and when a call ends. It computes no scores: document n
+// always has the score -n.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class FakeBackend : public Backend {
     info_.device = std::move(device);
     info_.isa = std::move(isa);
   }
-  // Sets BackendInfo::max_call_work. Not thread-safe: call it before there is an engine.
+  // Sets BackendInfo::max_call_work. Not thread-safe: call it before an engine is made.
   void SetMaxCallWork(uint64_t work) { info_.max_call_work = work; }
 
   // These functions control the backend and are thread-safe.
@@ -48,9 +48,9 @@ class FakeBackend : public Backend {
   void SetHealth(absl::Status health);
   void FailLoads(absl::Status status);      // Load returns `status`, until it is set to OK
   void OnLoad(std::function<void()> hook);  // `hook` runs in Load, without a lock
-  // `hook` runs in each TopK call and decides whether the call succeeds. If it is null, all calls succeed.
+  // `hook` runs in each TopK call, and its status is returned if it is an error. If `hook` is null, all calls succeed.
   void OnTopK(std::function<absl::Status(absl::Span<const Query>)> hook);
-  void OnAlign(std::function<absl::Status()> hook);  // `hook` runs in each Align call and decides whether it succeeds
+  void OnAlign(std::function<absl::Status()> hook);  // `hook` runs in each Align call, and its error is returned
   void FailExecutors(absl::Status status);           // CreateExecutor returns `status`, until it is set to OK
   void FailAppendables(absl::Status status);         // CreateAppendable returns `status`, until it is set to OK
   void FailAppends(absl::Status status);             // Append to any documents returns `status`, until it is set to OK
@@ -61,7 +61,8 @@ class FakeBackend : public Backend {
   // Makes TopK calls wait until Open.
   void Close();
   void Open();
-  // Waits until `count` TopK calls have begun since the start. Returns false after kTestLimit (eventually.h).
+  // Waits until `count` TopK calls have begun in total. Returns false if they have not within kTestLimit
+  // (eventually.h).
   bool WaitForCalls(size_t count);
 
   std::vector<Call> calls() const;
@@ -77,10 +78,10 @@ class FakeBackend : public Backend {
                          Tier tier) const override;
   absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                   std::shared_ptr<const void> keep_alive) override;
-  // Appended documents can be read back. num_documents_alive counts each snapshot of them.
+  // Appended documents can be read back. Each living snapshot counts once in num_documents_alive.
   absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) override;
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override;
-  // Codes take one byte of device memory per token and plane. They cannot be scanned.
+  // Codes take one byte of device memory per token and plane (bit per value). They cannot be scanned.
   MemoryNeed CodeBytesNeeded(const CodeShape& shape, int planes, int64_t num_documents,
                              int64_t num_tokens) const override;
   // Returns `num_documents` times the value of SetScanBytesPerDocument.

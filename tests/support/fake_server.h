@@ -1,4 +1,4 @@
-// A fake maxsimd: gives the answers that a test sets, over real gRPC on a free port.
+// A fake maxsimd server: returns the answers that a test sets, over real gRPC on a free port.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace maxsim::test {
 
-// Handlers run on gRPC's threads and must be thread-safe. Set them, and other members, only while no call is answered.
+// Handlers run on gRPC's threads and must be thread-safe. Set handlers and other members only while no call is running.
 class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, public v1::Admin::Service {
  public:
   using RerankHandler =
@@ -54,7 +54,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
 
   std::string target() const { return "127.0.0.1:" + std::to_string(port_); }
   int port() const { return port_; }
-  // Returns the metadata value of `key` in the last call of any method, or "" if it has none.
+  // Returns the value of the metadata `key` in the latest call of any method, or "" if that call had no such metadata.
   std::string metadata(const std::string& key) const {
     const MutexLock lock(&mutex_);
     const auto found = metadata_.find(key);
@@ -81,7 +81,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   std::function<grpc::Status(v1::GetInfoResponse&)> on_info;
   v1::GetInfoResponse info;
   grpc::Status admin_status = grpc::Status::OK;
-  // The wrong collection name to return in answers to changes of collections. "" returns the right one.
+  // The collection name in answers to changes of collections, for tests of a wrong name. "" means the right name.
   std::string answered_name;
   uint64_t snapshot_sequence = 41;
   // The last requests of these calls. Read them only after the calls are answered.

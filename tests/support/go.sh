@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs Go with Debian's Go packages, which are in a GOPATH, so that nothing is downloaded.
+# Runs the Go tool with Debian's Go packages, which are found through GOPATH. Nothing is downloaded.
 #
 #   go.sh FOLDER build OUTPUT SOURCES     builds the program in SOURCES, a folder of the repository such as examples/go
 #   go.sh FOLDER test                     checks the Go client: format, vet, tests, and that its stubs are current
 #
-# FOLDER keeps what Go has compiled. It is made if it is missing.
+# FOLDER keeps Go's build cache. It is made if it is missing.
 set -euo pipefail
 mkdir -p "$1"
 cache=$(realpath "$1")

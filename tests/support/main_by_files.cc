@@ -1,9 +1,9 @@
-// The main function of a program that holds the cases of several tests:
+// The main function of a program that contains several test files:
 //
 //   PROGRAM [--files=FILE.cc,...] [GOOGLETEST'S OPTIONS...]
 //
-// --files runs only the cases that these source files define. The names are without folders, so the files of a program
-// must have different names.
+// --files runs only the cases that these source files define. The files are named without folders, so all files of a
+// program must have different names.
 #include <algorithm>
 #include <cstring>
 #include <iostream>
@@ -25,8 +25,8 @@ std::string_view FileName(const char* path) {
   return slash == nullptr ? path : slash + 1;
 }
 
-// Restricts GoogleTest's filter to the cases of these files: of the cases that the caller's filter selects, only those
-// run. Returns the files that define no case.
+// Restricts GoogleTest's filter to the cases that are defined in `files` and also selected by the caller's filter.
+// Returns those of `files` that define no case.
 std::set<std::string> KeepFiles(const std::set<std::string>& files) {
   std::set<std::string> without_case = files;
   std::string kept;

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes a virtual environment of the packages in a requirements file, unless it is already there.
+# Makes a virtual environment with the packages of a requirements file, unless it already exists.
 #
 #   make-environment.sh VENV REQUIREMENTS.txt
 #
-# uv installs exactly the packages in the file, so the file must also list their dependencies. Each package is unpacked
-# once for all environments, into uv's cache. MAXSIM_PYTHON selects the Python (default: /usr/bin/python3).
+# uv installs exactly the packages in the file, so the file must also list their dependencies. uv's cache keeps unpacked
+# packages for all environments. MAXSIM_PYTHON selects the Python (default: /usr/bin/python3).
 set -eu
 python=${MAXSIM_PYTHON:-/usr/bin/python3}
 venv=$1
@@ -13,7 +13,7 @@ folder=$(dirname "$venv")
 uv_version=0.13.9
 tool=$folder/uv-$uv_version
 
-# try COMMAND...: runs a command, and repeats it up to twice if it fails, because a registry may fail to answer.
+# try COMMAND...: runs a command. If it fails, repeats it up to twice, because a package registry may fail to answer.
 try() {
   "$@" || { sleep 5 && "$@"; } || { sleep 20 && "$@"; }
 }

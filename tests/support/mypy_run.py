@@ -8,9 +8,9 @@ import sys
 
 
 def mypy(folder, *arguments, cache=os.devnull):
-    """Runs mypy --strict in `folder`. If `arguments` name no packages, mypy's configuration there does. Runs with the same
-    `cache`, a folder, check the modules that they share once. Returns mypy's output, and the file and line of each
-    error."""
+    """Runs mypy --strict in `folder`. Without `arguments`, the configuration in the folder says which packages are
+    checked. Runs with the same `cache` folder share their results. Returns mypy's output, and a set of the (file, line)
+    of each error."""
     command = [pathlib.Path(sys.executable).with_name("mypy"), "--strict", "--no-error-summary", "--cache-dir", cache]
     done = subprocess.run([str(part) for part in (*command, *arguments)], cwd=folder, capture_output=True, text=True)
     found = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.MULTILINE)

@@ -11,9 +11,9 @@ PYTHON_CLIENT = pathlib.Path(__file__).resolve().parents[2] / "client" / "python
 
 
 def use_package():
-    """Generates maxsim/v1 if it is missing or older than its sources, and puts client/python first on the path. Every
-    version of protobuf can read the generated files, so the tests of several environments share them. If this
-    environment lacks grpcio-tools, $MAXSIM_PYTHON (default: python3) generates them."""
+    """Generates the protobuf modules maxsim/v1 if they are missing or older than their sources, and puts client/python
+    first on sys.path. If this environment lacks grpcio-tools, $MAXSIM_PYTHON (default: python3) generates them. Every
+    version of protobuf can read the result."""
     python = sys.executable
     if importlib.util.find_spec("grpc_tools") is None:
         python = os.environ.get("MAXSIM_PYTHON", "python3")

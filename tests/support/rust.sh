@@ -5,7 +5,7 @@
 #   rust.sh FOLDER test VERSION      tests the Rust client: format, tests, and its package, which must have VERSION
 #   rust.sh FOLDER lint              checks the Rust client and the driver with Clippy, and the client's documentation
 #
-# FOLDER keeps the crates and what Rust has compiled. It is made if it is missing.
+# FOLDER keeps the crates and Cargo's build results. It is made if it is missing.
 set -euo pipefail
 mkdir -p "$1"
 kept=$(realpath "$1")
@@ -14,8 +14,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 driver=conformance_rust_client
 folders=(client/rust tests/conformance/drivers/rust)
 
-# Cargo writes files beside the sources, so it gets a copy. The copy keeps the times of the files, by which Cargo decides
-# what it must compile again. Only one process at a time may use it.
+# Copies the sources, because Cargo writes files beside them. The copy keeps the files' times, by which Cargo decides
+# what to compile again. A lock lets only one process at a time use the copy.
 workspace=$kept/workspace
 mkdir -p "$workspace"
 exec 9>"$kept/lock"
@@ -41,7 +41,8 @@ if [ "$(cat "$crates/made-of" 2>/dev/null)" != "$wanted" ]; then
     # shellcheck disable=SC2086 # one word per package
     (cd "$crates" && apt-get -qq -o APT::Sandbox::User="$(id -un)" -o Acquire::Retries=3 download $wanted)
   }
-  # The package lists may be missing, or so old that the mirror no longer has what they name.
+  # If the download fails, updates the package lists, which may be missing or name packages that the mirror no longer
+  # has.
   as_root=()
   [ "$(id -u)" = 0 ] || as_root=(sudo)
   download || { "${as_root[@]}" apt-get -qq update && download; }
@@ -68,7 +69,7 @@ export CARGO_HOME=$kept/home CARGO_TARGET_DIR=$kept/target CARGO_NET_OFFLINE=tru
 export RUSTFLAGS=-Dwarnings RUSTDOCFLAGS=-Dwarnings
 # Every build script is linked, and gold needs less time for that.
 if command -v ld.gold >/dev/null; then RUSTFLAGS+=" -Clink-arg=-fuse-ld=gold"; fi
-# Compiling takes less processor time without debug information and with one unit of code per crate.
+# Compiling takes less processor time without debug information and with one code generation unit per crate.
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0
 export CARGO_PROFILE_DEV_CODEGEN_UNITS=1 CARGO_PROFILE_DEV_BUILD_OVERRIDE_CODEGEN_UNITS=1
 
@@ -85,7 +86,7 @@ case $command in
     done
     cargo test --package maxsim
     cmp "$root/LICENSE" client/rust/LICENSE
-    # Packs the client. If the package has every source file, it compiles as the folder does.
+    # Packs the client and compares the package with the folder, to show that the package contains every source file.
     cargo package --package maxsim --allow-dirty --no-verify
     packed=$CARGO_TARGET_DIR/package/maxsim-$3.crate
     unpacked=$kept/unpacked

@@ -1,5 +1,5 @@
-// A fixture with a scheduler and a backend that the test controls. Each job has one query, and tests identify a job by
-// the query's number of tokens.
+// A fixture with a scheduler and a backend that the test controls. Each job has one query, whose number of tokens is
+// the number of the job.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ class SchedulerTest : public testing::Test {
     scheduler_ = nullptr;
   }
 
-  // Jobs may wait without limit, unless the test sets a limit, because the machine may be busy.
+  // Sets no limit to the time in the queue unless the test does, because the machine may be busy.
   void Start(SchedulerOptions options, int num_lanes = 1) {
     if (options.max_queue_time == SchedulerOptions().max_queue_time) options.max_queue_time = absl::ZeroDuration();
     scheduler_ = nullptr;
@@ -82,7 +82,7 @@ class SchedulerTest : public testing::Test {
     return status.ok();
   }
 
-  // Closes the backend, and occupies every lane with a job (numbers 1001 and up), so that later jobs wait in the queue.
+  // Makes TopK calls wait, and submits one job per lane (numbered from 1001), so that later jobs wait in the queue.
   void OccupyLanes(int num_lanes = 1) {
     backend_.Close();
     const size_t before = backend_.calls().size();
@@ -92,7 +92,7 @@ class SchedulerTest : public testing::Test {
     }
   }
 
-  // Waits for the answer to a job and returns its status. Fails the test if there is none within kTestLimit.
+  // Waits for the answer to a job and returns its status. Fails the test if there is no answer within kTestLimit.
   absl::Status WaitFor(int32_t number) {
     MutexLock lock(&mutex_);
     const auto end = std::chrono::steady_clock::now() + test::kTestLimit;
@@ -110,7 +110,7 @@ class SchedulerTest : public testing::Test {
     return !answers_[number].empty();
   }
 
-  // Returns the query tokens of every call from `first` on. They show which jobs ran together.
+  // Returns the numbers of the jobs in every TopK call from call `first` on: one list per call.
   std::vector<std::vector<int32_t>> Batches(size_t first) {
     std::vector<std::vector<int32_t>> batches;
     const auto calls = backend_.calls();

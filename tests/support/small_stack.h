@@ -1,4 +1,4 @@
-// Runs a function with little stack, so that a recursion without a limit ends the test in every build.
+// Runs a function on a small stack, so that an unlimited recursion fails the test in every build.
 #pragma once
 
 #include <pthread.h>
@@ -12,7 +12,8 @@ namespace maxsim::test {
 
 inline constexpr size_t kSmallStackBytes = size_t{1} << 20;
 
-// Runs `function` on a thread with a stack of kSmallStackBytes, and waits for it. The test fails if there is no thread.
+// Runs `function` on a thread with a stack of kSmallStackBytes, and waits for it. If no thread can be made, fails the
+// test.
 inline void RunOnSmallStack(std::function<void()> function) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);

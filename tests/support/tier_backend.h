@@ -1,5 +1,5 @@
-// A backend that loads all documents into one tier, whichever tier is requested, so that the contract can be tested for
-// each tier.
+// A backend that loads all documents into one tier (device memory, host memory or disk), so that the contract can be
+// tested for each tier.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace maxsim::test {
 
-// Forwards all calls to `backend`, which must outlive it, but replaces the requested tier. AppendableDocuments have no
-// tier.
+// Forwards all calls to `backend`, which must outlive this object, but replaces the requested tier by `tier`.
+// AppendableDocuments have no tier and are passed on unchanged.
 class TierBackend final : public Backend {
  public:
   TierBackend(Backend& backend, Tier tier) : backend_(backend), tier_(tier) {}

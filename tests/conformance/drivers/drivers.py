@@ -10,8 +10,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 @dataclasses.dataclass(frozen=True)
 class Driver:
-    """The runner appends the servers' addresses to `command`. With the `transport` "http", it expects the names that
-    the HTTP API has for the fields of errors. `left_out` are the methods that the driver may answer with
+    """A driver of the suite. The runner appends the servers' addresses to `command`. If `transport` is "http", errors
+    are expected to have the HTTP API's names of fields. `left_out` are the methods to which the driver may answer
     "unsupported"."""
 
     name: str
@@ -20,7 +20,7 @@ class Driver:
     left_out: frozenset = frozenset()
 
 
-# Drivers that are scripts of this folder. Other drivers are named with their command: --driver cpp=PROGRAM.
+# The drivers that are scripts of this folder. Other drivers are given with their command, as --driver cpp=PROGRAM.
 SCRIPTS = {
     "python": [sys.executable, "-B", HERE / "python_client.py"],
     "python_asyncio": [sys.executable, "-B", HERE / "python_client.py", "--asyncio"],
@@ -28,12 +28,13 @@ SCRIPTS = {
 }
 # The drivers that speak HTTP; the others speak gRPC.
 OVER_HTTP = {"http", "java", "rust", "typescript"}
-# The methods that clients do not have, by driver. If a driver does not run a case of another method, the test fails.
+# The methods that clients lack, by driver. The test fails if a driver answers "unsupported" to another method.
 LEFT_OUT = {}
 
 
 def choose(names):
-    """Returns the drivers that --driver options name. Without such an option, returns the drivers that are scripts."""
+    """Returns the drivers that the --driver options name. Without such options, returns the drivers that are
+    scripts."""
     chosen = []
     for given in names or SCRIPTS:
         name, _, program = given.partition("=")

@@ -1,5 +1,4 @@
-"""Runs the calls of the conformance suite with plain HTTP requests, like those that a client over HTTP sends
-(docs/internals/conformance.md).
+"""Runs the calls of the conformance suite with plain HTTP requests (docs/internals/conformance.md).
 
 python http_requests.py SERVER=GRPC_ADDRESS,HTTP_URL...
 """
@@ -17,13 +16,13 @@ import numpy as np
 from python_lines import answer_lines, without_large_integers
 
 DTYPES = {"f16": "<f2", "f32": "<f4"}
-# Arguments of rerank that have the same names in the body, and those that have others.
+# Arguments of rerank that have the same name in the HTTP body, and arguments that have another name.
 SAME = ("offset", "min_score", "group_by", "group_size", "payload_fields", "normalize", "request_id", "min_sequence")
 RENAMED = {"collection": "model", "weights": "query_weights", "alignments": "return_alignments", "filter": "filter"}
 
 
 class ServerError(Exception):
-    """An error that the server answered, or a failed connection. `error` is what the driver answers."""
+    """An error in a server's answer, or a failed connection. `error` is what the driver reports."""
 
     def __init__(self, error):
         super().__init__(error)
@@ -45,7 +44,7 @@ class Driver:
             return {"error": {"code": "INVALID_ARGUMENT", "local": True, "message": str(failure)}}
 
     def call(self, verb, path, body=None):
-        """Makes a request, and repeats it as long as its error permits a retry. Returns the answer's JSON."""
+        """Makes a request, and repeats it while its error permits a retry. Returns the JSON of the answer."""
         delay = self._options.get("backoff_ms", 50) / 1000
         deadline = time.monotonic() + self._options.get("timeout_ms", 600_000) / 1000
         for attempt in range(1, self._options["max_attempts"] + 1):

@@ -125,7 +125,7 @@ class Driver:
         return {"score": found.score, "similarities": rows, "query_tokens": found.query_tokens}
 
     def health(self, client, arguments):
-        """The package has no method for it: calls gRPC's own health service, with messages encoded by hand."""
+        """Calls gRPC's own health service, with messages encoded by hand, because the package has no method for it."""
         target, ca_file = self._addresses[self._options["server"]], self._options.get("ca_file")
         if ca_file is None:
             channel = grpc.insecure_channel(target)

@@ -1,4 +1,4 @@
-"""The conversation of drivers that are written in Python with the runner (docs/internals/conformance.md)."""
+"""Connects drivers in Python to the runner: calls come on standard input, answers go to standard output."""
 
 import json
 import pathlib
@@ -11,7 +11,7 @@ __all__ = ["answer_lines", "without_large_integers"]
 
 
 def answer_lines(driver):
-    """Reads calls from standard input, one a line, and prints the answer of `driver.answer` to each."""
+    """Reads calls from standard input, one per line, and prints the result of `driver.answer` for each."""
     sys.stdin.reconfigure(encoding="utf-8")
     for line in sys.stdin:
         print(json.dumps(driver.answer(with_integers(json.loads(line)))), flush=True)

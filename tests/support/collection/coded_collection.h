@@ -17,9 +17,9 @@
 
 namespace maxsim::test {
 
-// Returns the collection with codes of `planes` planes for each replica. The codes are made from the token rows of the
-// collection's parts. If devices may have taken these rows away, pass `documents`, which must hold all documents in
-// order: then the codes are made from it. The collection must not be live.
+// Returns the collection with codes of `planes` bits per value for each replica. The codes are computed from the token
+// rows of the collection's parts. If devices may have freed these rows after copying them, pass all documents, in
+// order, as `documents`. The collection must not be live.
 inline std::shared_ptr<const store::Collection> WithCodes(const store::Collection& collection,
                                                           const store::DeviceSet& devices, int planes,
                                                           bool factors = false,

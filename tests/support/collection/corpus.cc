@@ -49,7 +49,7 @@ std::string ReadFile(const std::string& path) {
 }
 
 void WriteFile(const std::string& path, std::string_view bytes) {
-  // Writes a new file, with a new inode, as a publisher would, because the old file may be mapped.
+  // Removes the old file instead of overwriting it, because a store may still have it mapped.
   std::filesystem::remove(path);
   std::ofstream file(path, std::ios::binary);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));

@@ -39,8 +39,8 @@ struct CorpusOptions {
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   std::string id_prefix = "doc-";  // document n is "doc-n", or 1000 + n
   bool payloads = false;           // document n carries {"n":n}
-  // The storage type of the collection; nullopt means the documents' type. For I8, the documents must be F32, and are
-  // converted as Stored does.
+  // The storage type of the collection; nullopt means the documents' type. For I8, the documents must be F32. They are
+  // converted by Stored (values/random_documents.h).
   std::optional<ScalarType> storage = {};
   collection::CodesRequest codes = {};
   std::vector<collection::Field> fields = {};
@@ -52,22 +52,21 @@ inline std::string CorpusId(const CorpusOptions& options, int64_t document) {
 }
 inline int64_t CorpusIntId(int64_t document) { return 1000 + document; }
 
-// Publishes the next generation in `folder`. A failure fails the test. With residual codes this is generation 1, in one
-// shard and without payloads.
+// Publishes the documents as the next generation of the collection in `folder`. If that fails, fails the test.
+// Documents of residual codes are always published as generation 1, in one shard and without payloads.
 collection::Manifest BuildCorpus(const std::string& folder, const RandomDocuments& documents,
                                  const CorpusOptions& options = {});
 
-// If `storage` is I8, returns F32 documents converted to I8 as Stored does. Returns any other documents unchanged.
+// If `storage` is I8, returns F32 documents converted to I8 by Stored. Otherwise returns the documents unchanged.
 RandomDocuments StoredAs(const RandomDocuments& documents, ScalarType storage);
 
 // Returns `count` documents of 1 to 12 tokens.
 RandomDocuments SmallDocuments(uint64_t seed, int64_t count, ScalarType type = ScalarType::kF16, int32_t dim = 16);
 
-// Replaces a shard file of the collection by `bytes`, and updates its size and checksum in the manifest, as a script
-// that writes shards would.
+// Replaces a shard file of the collection by `bytes`, and updates the size and checksum of the file in the manifest.
 void ReplaceShard(const std::string& folder, size_t shard_idx, std::string_view bytes);
 
-// Loads a collection through a new store without a memory limit. A failure fails the test and returns null.
+// Loads a collection through a new store without a memory limit. If loading fails, fails the test and returns null.
 std::shared_ptr<const store::Collection> LoadCorpus(const std::string& folder, Backend* backend,
                                                     store::Residency residency = store::Residency::kAuto);
 

@@ -12,8 +12,8 @@
 
 namespace maxsim::test {
 
-// Returns a collection with a new generation. It has no documents or, if it is streamed, one document of 1,000 tokens,
-// which is in the host memory of a GPU backend.
+// Returns a collection without documents. If `is_streamed`, it has one document of 1,000 tokens in the host memory of a
+// GPU backend.
 inline std::shared_ptr<const store::Collection> EmptyCollection(bool is_streamed = false) {
   static constexpr int64_t kOffsets[] = {0, 1000};
   std::vector<store::Part> parts(is_streamed ? 1 : 0);

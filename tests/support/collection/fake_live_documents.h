@@ -1,5 +1,5 @@
-// A fake live collection. It keeps the writes that it receives, and answers as the test says. These writes do not
-// change the collection that it serves.
+// A fake live collection. It records the writes that it receives, and answers as the test says. It does not apply these
+// writes to the collection that it serves.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,8 @@ namespace maxsim::test {
 
 class FakeLiveDocuments final : public store::LiveDocuments {
  public:
-  // Receives the writes of a call. If it is not set, every write is applied immediately, with the next sequence.
+  // Receives the writes of one Submit call. If `on_submit` is not set, every write is answered as applied, with the
+  // next sequence.
   using OnSubmit = std::function<void(std::vector<store::Write> writes, Done done)>;
 
   void Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) override {
@@ -81,7 +82,7 @@ class FakeLiveDocuments final : public store::LiveDocuments {
     if (on_stop != nullptr) std::exchange(on_stop, nullptr)();
   }
 
-  // Deletes a document from the collection that is served, as the write of another client.
+  // Deletes a document from the collection that is served, as if another client had written the deletion.
   void DeleteNow(std::string_view id) {
     changes_->Delete({.kind = collection::LogRecord::Kind::kDelete, .sequence = ++sequence, .string_id = id});
     publish_(changes_->Snapshot(sequence));
@@ -95,8 +96,9 @@ class FakeLiveDocuments final : public store::LiveDocuments {
   store::WriteCaller last_caller;
   uint64_t sequence = 7;  // the last write, which the served collection holds
   std::map<std::string, uint64_t> versions;
-  std::vector<std::string> written_behind;  // ids of applied writes that requests do not see yet
-  int max_reads_behind = 1'000'000;         // number of reads that return written_behind; later ones do not
+  std::vector<std::string> written_behind;  // ids that ReadBehind returns: applied writes not yet visible to requests
+  int max_reads_behind = 1'000'000;         // number of ReadBehind calls that return written_behind; later ones return
+                                            // nothing
   mutable std::atomic<int> num_reads_behind{0};
   store::LiveState live_state;
   bool has_stream = true;  // the collection can have a layout

@@ -1,4 +1,5 @@
-// A second implementation of filters, which reads the JSON of one payload. Tests compare it with the bitmaps.
+// A second, simple implementation of filters: matches one payload by its JSON. Tests compare its results with those of
+// the bitmaps that the server uses.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,8 @@
 
 namespace maxsim::collection {
 
-// A document with this payload, and with an id of this slot. Its fields are those of RandomFilters.
+// Represents a document with the payload `payload`, whose id hashes to `slot`. Its fields must be those of
+// RandomFilters.
 class FilterMeaning {
  public:
   explicit FilterMeaning(const std::string& payload, int32_t slot = 0)
@@ -53,7 +55,8 @@ class FilterMeaning {
     return values.front().get<std::string>();
   }
 
-  // Returns the document's values of a field: no value, one value, or the elements of a list.
+  // Returns the document's values of a field: none if the field is missing or null, the elements of a list, or one
+  // value.
   std::vector<nlohmann::json> ValuesOf(const Field& field) const {
     const nlohmann::json* value = &payload_;
     for (const std::string_view key : SplitFieldPath(field.path)) {

@@ -1,4 +1,4 @@
-// Writes changes to a collection on the CPU backend, and keeps the documents that the collection should then have.
+// Writes changes to a collection on the CPU backend, and records which documents the collection should then have.
 #pragma once
 
 #include <cstdint>
@@ -57,11 +57,11 @@ class ExpectedDocuments {
   std::map<std::string, std::pair<uint64_t, ExpectedDocument>> documents_;
 };
 
-// Makes each write twice: to a collection's changes, as a live collection does, and to the documents that the
-// collection is expected to have.
+// Applies each write twice: to the changes of a collection, as a live collection does, and to a list of the documents
+// that the collection should then have.
 class LiveCorpus {
  public:
-  // `base` is loaded on `backend`. It holds `documents`, with the ids that `options` give.
+  // `base` must be loaded on `backend`, and must have been built from `documents` and `options`.
   LiveCorpus(Backend* backend, std::shared_ptr<const store::Collection> base, const RandomDocuments& documents,
              const CorpusOptions& options, int64_t segment_documents)
       : backend_(backend),

@@ -25,7 +25,7 @@ class RandomFilters {
 
   uint64_t Below(uint64_t end) { return random_() % end; }
 
-  // Returns a payload that lacks about one value in four. Values repeat from payload to payload.
+  // Returns a payload in which about one field in four is missing. Different payloads often share values.
   std::string Payload() {
     nlohmann::json payload;
     if (Some()) payload["m"]["lang"] = Keyword();
@@ -42,7 +42,7 @@ class RandomFilters {
     return payload.is_null() ? "" : payload.dump();
   }
 
-  // From now on, about one comparison in `every` is an in_slots; with 1 each of them, with 0 none.
+  // From now on, about one comparison in `every` is an in_slots filter. 1 means every comparison, 0 means none.
   void UseSlots(uint64_t every) { slots_every_ = every; }
 
   // Returns a range of slots. Some come often.

@@ -1,4 +1,5 @@
-// Makes collections of residual codes on disk. Outside of tests, only Python's CollectionWriter writes them.
+// Makes collections of residual codes on disk. Outside of tests, only Python's CollectionWriter can write such
+// collections.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,8 +34,8 @@ std::string BytesOf(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// Returns the tensors of a shard with the documents. A document's id is `id_prefix` and its number. Random documents
-// have a last centroid that is NaN; it is left out, because a file must not have one.
+// Returns the tensors of a shard file with the documents. Document n gets the id `id_prefix` + n. The last centroid of
+// random documents is NaN. It is left out, because a shard file must not contain NaN.
 inline std::vector<ShardTensor> ResidualTensors(const RandomDocuments& documents, const std::string& id_prefix) {
   const DocumentsView view = documents.view();
   const int64_t count = view.num_documents;
@@ -73,7 +74,7 @@ inline std::string ShardFileOf(const std::vector<ShardTensor>& tensors) {
   return file;
 }
 
-// Writes generation 1 of a collection with one shard into `folder`; a failure fails the test.
+// Writes generation 1 of a collection, with one shard, into `folder`. If that fails, fails the test.
 inline collection::Manifest WriteResidualCorpus(const std::string& folder, const std::string& name,
                                                 const RandomDocuments& documents,
                                                 const std::string& id_prefix = "doc-") {

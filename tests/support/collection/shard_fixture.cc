@@ -35,7 +35,7 @@ std::string ReadBytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   EXPECT_TRUE(file.good()) << path;
   if (!file.good()) return "";
-  // One read of the whole file: byte by byte, unoptimised builds would take a third of the time of some tests for it.
+  // Reads the whole file at once. Reading byte by byte took a third of the time of some tests in unoptimised builds.
   std::string bytes(static_cast<size_t>(file.tellg()), '\0');
   file.seekg(0);
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));

@@ -33,15 +33,14 @@ class TemporaryFolder {
 void WriteBytes(const std::string& path, std::string_view bytes);
 std::string ReadBytes(const std::string& path);
 
-// Returns the bytes of a .npy file. `shape` has the form that Python writes: "(3, 4)" or "(5,)".
+// Returns the bytes of a .npy file. `shape` is the text of a Python tuple, such as "(3, 4)" or "(5,)".
 std::string NpyBytes(std::string_view descr, std::string_view shape, std::string_view data, int version = 1);
 template <typename T>
 std::string AsBytes(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-// Documents in memory. Document i has lengths[i] tokens. A value depends on its token and column, and is exact in every
-// storage type.
+// Documents in memory. Document i has lengths[i] tokens. The values are small multiples of 1/16.
 struct SmallCollection {
   int32_t dim = 8;
   std::vector<int32_t> lengths = {3, 1, 7, 2};

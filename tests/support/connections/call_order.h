@@ -1,4 +1,4 @@
-// For tests whose client and server are in one process, and that set what the server shall do while it runs.
+// Prevents false reports of ThreadSanitizer in tests whose client and server run in one process.
 #pragma once
 
 #include "base/mutex.h"
@@ -6,9 +6,9 @@
 
 namespace maxsim::test {
 
-// Tells TSan that a call begins before its server handles it. TSan cannot see that by itself, because the libraries of
-// gRPC are not compiled with it. So it may report a race between a test that sets a server's function and then calls
-// the server, and the server that runs the function.
+// Tells TSan that a call begins before the server handles it. TSan cannot see that by itself, because gRPC's libraries
+// are compiled without TSan. It would report a race if a test sets a function of its server, calls the server, and the
+// server then runs the function.
 //
 // Thread-safe.
 class CallOrder final : public grpc::ClientContext::GlobalCallbacks {

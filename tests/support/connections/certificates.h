@@ -12,7 +12,7 @@ struct CertifiedKey {
   std::string key;          // PEM, without a pass phrase
 };
 
-// Returns a new key with a self-signed certificate for 127.0.0.1 and `name`, which is valid for two days.
+// Returns a new key and a self-signed certificate for 127.0.0.1 and the host name `name`, valid for two days.
 CertifiedKey MakeCertificate(const std::string& name, KeyKind kind = KeyKind::kP256);
 
 }  // namespace maxsim::test

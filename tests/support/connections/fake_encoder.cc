@@ -86,7 +86,7 @@ class FakeEncoder::Impl {
       const MutexLock lock(&mutex_);
       stopping_ = true;
       changed_.NotifyAll();
-      // Shutting a socket down ends a read that is in progress. Closing it would free its descriptor during the read.
+      // Shuts the sockets down, which ends reads in progress. Closing a socket would free its descriptor during a read.
       for (Tcp::socket* socket : sockets_) shutdown(socket->native_handle(), SHUT_RDWR);
     }
     shutdown(acceptor_.native_handle(), SHUT_RDWR);

@@ -1,5 +1,5 @@
 // A fake encoder: listens on a free port, speaks HTTP/1.1 in plain text or TLS, and answers as the test tells it to. It
-// can answer late, cut an answer off or never end it.
+// can delay an answer, break it off, or send an answer that never ends.
 #pragma once
 
 #include <atomic>
@@ -19,19 +19,20 @@ struct FakeCall {
   std::string traceparent = {};
   std::string tracestate = {};
   std::string body = {};
-  int connection = 0;  // from 0, in the order in which they were accepted
-  int number = 0;      // from 0, in the order of all calls
+  int connection = 0;  // number of the connection, in the order of acceptance, from 0
+  int number = 0;      // number of the call, in the order of arrival, from 0
 };
 
 struct FakeReply {
   int status = 200;
   std::string body = {};
-  std::string retry_after = {};        // the header Retry-After; "": none
-  std::chrono::milliseconds delay{0};  // before the first byte; ends early if the encoder stops
+  std::string retry_after = {};        // value of the header Retry-After; "": no header
+  std::chrono::milliseconds delay{0};  // wait before the first byte; cut short when the encoder stops
   bool closes_unanswered = false;      // closes the connection without an answer
-  bool is_cut_off = false;             // sends half of the body and closes
-  bool closes = false;                 // says "Connection: close" and does so
-  // If not empty, sends `body` raw, including the header, and then this piece again and again until the client closes.
+  bool is_cut_off = false;             // sends half of the body and closes the connection
+  bool closes = false;                 // sends "Connection: close", and closes after the answer
+  // If not empty: sends `body` as raw bytes (it must include the HTTP header), then repeats this text until the client
+  // closes.
   std::string endless_piece = {};
   std::chrono::milliseconds piece_delay{0};  // between pieces
 };
@@ -60,7 +61,7 @@ class FakeEncoder {
   int max_concurrent_calls() const;
   std::vector<FakeCall> calls() const;
 
-  // Waits until `count` calls have arrived. Returns false after kTestLimit (eventually.h).
+  // Waits until `count` calls have arrived. Returns false if they have not arrived within kTestLimit (eventually.h).
   bool WaitForCalls(int count) const;
 
  private:
@@ -71,8 +72,8 @@ class FakeEncoder {
 // Returns the texts of a call in the dialects vllm, openai, tei and maxsim.
 std::vector<std::string> TextsOf(const FakeCall& call);
 
-// The matrix that the helpers below return for a text, row-major: one row for each word, or a single row for "". Value
-// i of row r is the length of the word + i / 16 + r.
+// Returns the matrix that the fake encoder answers for a text, row-major. It has one row per word, or a single row if
+// the text is empty. Value i of row r is: length of the word + i / 16 + r.
 std::vector<float> MatrixOf(const std::string& text, int dim);
 
 // Answers in the dialects vllm ("data"), openai ("embedding") and tei.

@@ -1,4 +1,4 @@
-// Makes the bytes that an HTTP/2 client sends, one frame at a time. A frame may be wrong on purpose.
+// Makes the bytes that an HTTP/2 client sends, frame by frame, for tests that send correct or incorrect frames.
 #pragma once
 
 #include <nghttp2/nghttp2.h>
@@ -40,7 +40,7 @@ class Packer {
   nghttp2_hd_deflater* deflater_ = nullptr;
 };
 
-// Returns the headers of a gRPC call. Without an `authorization` header if `authorization` is "".
+// Returns the HTTP/2 headers of a gRPC call. If `authorization` is empty, there is no `authorization` header.
 inline Fields CallHeaders(const std::string& path, const std::string& authorization) {
   Fields fields = {{":method", "POST"}, {":scheme", "http"}, {":path", path},
                    {":authority", "a"}, {"te", "trailers"},  {"content-type", "application/grpc"}};

@@ -1,4 +1,4 @@
-// A TCP connection to a server in this process, for bytes that no HTTP client would send.
+// A TCP connection to a server on this machine, for tests that send bytes which no HTTP client would send.
 #pragma once
 
 #include <arpa/inet.h>
@@ -59,20 +59,21 @@ class RawConnection {
     return true;
   }
 
-  // Reads until the server closes (`closed` becomes true) or no bytes have arrived for `patience`. Returns the bytes.
+  // Reads until the server closes the connection (sets *closed to true) or no byte has arrived for `patience`. Returns
+  // the bytes.
   std::string ReadToEnd(bool* closed, std::chrono::milliseconds patience = kTestLimit) {
     return Read(std::string::npos, patience, closed);
   }
 
-  // Reads until `count` answers with a Content-Length are complete, the server closes, or no bytes have arrived for
-  // `patience`. Returns the bytes.
+  // Reads until `count` answers with a Content-Length are complete, the server closes the connection, or no byte has
+  // arrived for `patience`. Returns the bytes.
   std::string ReadAnswers(size_t count, std::chrono::milliseconds patience = kTestLimit) {
     bool closed = false;
     return Read(count, patience, &closed);
   }
 
-  // Makes Close reset the connection, so that its port is free immediately. After an orderly close a port stays in use
-  // for a minute, and a flood of connections would run out of ports.
+  // Makes Close reset the connection, so that its port is free immediately. After a normal close a port stays in use
+  // for a minute, and tests that open many thousands of connections would run out of ports.
   void ResetOnClose() {
     const linger now = {.l_onoff = 1, .l_linger = 0};
     setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));

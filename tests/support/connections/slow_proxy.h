@@ -1,5 +1,4 @@
-// A proxy between a client and a server on the loopback interface. It can hold back or slow down the server's bytes in
-// the middle of an answer.
+// A proxy between a client and a server on this machine. It can hold back or slow down the server's answer midway.
 #pragma once
 
 #include <arpa/inet.h>
@@ -48,8 +47,8 @@ class SlowProxy {
 
   int port() const { return port_; }
 
-  // From now on, passes on the first `count` bytes of the server on each connection immediately, and the rest as
-  // `manner` says.
+  // From now on, forwards the first `count` bytes that the server sends on each connection immediately. Holds back or
+  // slows down all later bytes, as `manner` says.
   void PassOnAtMost(int64_t count, Manner manner) {
     manner_ = manner;
     count_ = count;

@@ -1,4 +1,4 @@
-// A TLS connection to a server in this process, for bytes that no HTTP client would send.
+// A TLS connection to a server on this machine, for tests that send bytes which no HTTP client would send.
 #pragma once
 
 #include <openssl/bio.h>
@@ -19,7 +19,7 @@
 namespace maxsim::test {
 
 struct TlsClientOptions {
-  std::string authority = {};  // PEM; "": accepts any certificate of the server
+  std::string authority = {};  // the accepted issuer, in PEM; "": accepts any server certificate
   CertifiedKey own = {};       // the client's certificate; empty: the client presents none
   int min_version = TLS1_2_VERSION;
   int max_version = TLS1_3_VERSION;
@@ -58,8 +58,8 @@ class TlsConnection {
     connected_ = raw_.connected() && SSL_connect(ssl_.get()) == 1;
   }
 
-  // Returns whether the handshake succeeded. With TLS 1.3 a server may refuse the client's certificate after the
-  // handshake.
+  // Returns whether the handshake succeeded. A TLS 1.3 server may refuse the client's certificate later, in which case
+  // this still returns true.
   bool connected() const { return connected_; }
   SSL* ssl() { return ssl_.get(); }
   RawConnection& raw() { return raw_; }
@@ -69,8 +69,7 @@ class TlsConnection {
     return connected_ && SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())) > 0;
   }
 
-  // Like RawConnection::ReadToEnd. `closed` also becomes true if the server ends its half of the connection with a
-  // close_notify.
+  // Like RawConnection::ReadToEnd. `*closed` also becomes true if the server sends a TLS close_notify.
   std::string ReadToEnd(bool* closed, std::chrono::milliseconds patience = kTestLimit) {
     return Read(std::string::npos, patience, closed);
   }

@@ -1,11 +1,11 @@
-// The contract of kernels/maxsim.h as test cases for any backend. A test binary makes a backend and runs every case on
-// it:
+// Test cases that check any backend against the contract in kernels/maxsim.h. A test binary makes a backend and runs
+// every case on it:
 //
 //   class CudaContractTest : public testing::TestWithParam<ContractCase> {};
 //   TEST_P(CudaContractTest, Holds) { GetParam().run(backend); }
 //   INSTANTIATE_TEST_SUITE_P(Contract, CudaContractTest, testing::ValuesIn(BackendContract()), ContractCaseName);
 //
-// Cases report through GoogleTest's expectations, and start from TestSeed().
+// Cases report failures through GoogleTest. Their random data starts from TestSeed().
 #pragma once
 
 #include <string>
@@ -33,7 +33,7 @@ inline std::string ContractCaseName(const testing::TestParamInfo<ContractCase>& 
 // Each part of BackendContract has a file of its own.
 std::vector<ContractCase> ScoreCases();         // scores against the FP64 reference
 std::vector<ContractCase> SelectionCases();     // top-k, ties, repeated candidates
-std::vector<ContractCase> IndependenceCases();  // the same bits, whatever else is in the call
+std::vector<ContractCase> IndependenceCases();  // a score has the same bits, whatever else is in the call
 std::vector<ContractCase> CallCases();          // Align, Stage, Load, bad arguments
 std::vector<ContractCase> AppendableCases();    // documents to which more documents are appended
 

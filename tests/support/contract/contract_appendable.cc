@@ -1,5 +1,5 @@
-// Tests documents to which more documents are appended. Their snapshots are scored like loaded documents, and do not
-// change when documents are appended later.
+// Tests documents to which more documents are appended. A snapshot of them must give the same scores as the same
+// documents loaded at once, and must not change when more documents are appended.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ Results TopKOf(Executor& executor, const Documents& documents, absl::Span<const 
   return results;
 }
 
-// Checks that two sets of documents give the same bits, for queries over all documents, for lists of candidates and for
+// Checks that two sets of documents give bit-identical answers: top k of all documents, top k of candidate lists, and
 // alignments.
 void ExpectSameAnswers(Executor& executor, const Documents& expected, const Documents& actual) {
   ASSERT_EQ(actual.type(), expected.type());
@@ -121,8 +121,8 @@ void SnapshotsAreScoredAsLoaded(Backend& backend) {
   }
 }
 
-// Poisoned documents (TokenMatrix::Poison) are appended after a snapshot is taken. If a scan of the snapshot reads past
-// its end, scores change. The first documents have equal lengths, the later ones do not.
+// Takes a snapshot, then appends documents of NaN or extreme values (TokenMatrix::Poison). The scores of the snapshot
+// would change if the backend read past its end. The first documents have equal lengths, the appended ones do not.
 void SnapshotsKeepTheirAnswers(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kWritableTypes) {
@@ -164,7 +164,7 @@ void SnapshotsKeepTheirMemoryAlive(Backend& backend) {
   EXPECT_TRUE(TopKOf(runner.executor(), *empty, {&call, 1})[0].empty());
 }
 
-// Fills the capacity to the last document and the last token. An append that would exceed the capacity appends nothing.
+// Fills the capacity to the last document or the last token. A further append must fail and append nothing.
 void FullDocumentsTakeNoMore(Backend& backend) {
   ContractRunner runner(backend);
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 20, {5, 9, 1, 4});
@@ -228,7 +228,7 @@ void OtherDocumentsAreRefused(Backend& backend) {
   EXPECT_EQ(appendable->Snapshot()->num_documents(), 0);
 }
 
-// The documents are several MiB, so that a backend which copies in pieces needs several pieces.
+// Reads back several MiB, so that a backend that copies in pieces needs several pieces.
 void RowsAreReadBack(Backend& backend) {
   for (ScalarType type : kWritableTypes) {
     for (int32_t dim : {20, 100, 256}) {
@@ -302,7 +302,7 @@ void ConcurrentAppends(Backend& backend) {
     for (int64_t document = 0; document < kDocuments; ++document) {
       const absl::Status status = appendable->Append(Slice(documents, document, document + 1).view());
       EXPECT_TRUE(status.ok()) << status;
-      // Waits for the readers, because appends are so fast that readers would otherwise see only the last snapshot.
+      // Waits until a reader has made a round, at most 100 ms. Otherwise readers would see only the last snapshot.
       const int64_t enough = num_rounds.load() + 1;
       const auto latest = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
       while (document % 4 == 0 && num_rounds.load() < enough && std::chrono::steady_clock::now() < latest) {

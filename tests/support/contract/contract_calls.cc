@@ -22,7 +22,7 @@ void ExpectInvalid(const absl::Status& status, const std::string& text) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
-// Returns the query's rows as the backend multiplies them. For I8 documents they are rotated and quantised.
+// Returns the query's rows as the backend multiplies them: for I8 documents rotated and quantised, otherwise unchanged.
 std::vector<std::vector<double>> QueryRows(const RandomDocuments& documents, const RandomQuery& query) {
   std::vector<std::vector<double>> rows;
   for (int64_t token = 0; token < query.tokens.num_tokens(); ++token) {
@@ -94,7 +94,8 @@ void CheckAlign(ContractRunner& runner, const RandomDocuments& documents, const 
       if (exact) {
         EXPECT_EQ(match.document_token, reference[token].document_token);
       }
-      // The backend may name another token than the reference only if both similarities are equal within rounding.
+      // The backend may choose another document token than the reference only if their similarities are equal within
+      // rounding.
       EXPECT_NEAR(product.value, reference[token].similarity, tolerance);
     }
   }
@@ -140,7 +141,7 @@ void AlignTakesTheFirstOfEqualTokens(Backend& backend) {
   }
 }
 
-// Tests that the similarity from Align has the bits of the score. The query has one token, so the two must be equal.
+// Tests that the similarity that Align returns has the same bits as the score, for a query of one token.
 void AlignAddsUpToTheScore(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {

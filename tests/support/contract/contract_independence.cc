@@ -1,5 +1,5 @@
-// Tests that a score depends only on its query and its document: it has the same bits, whatever else is in the call or
-// in memory.
+// Tests that a score depends only on its query and its document. Its bits must be the same, whatever else is in the
+// call or in memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ std::vector<uint32_t> Shuffled(uint64_t seed, uint32_t count) {
   return ordinals;
 }
 
-// Tests that the backend reads nothing but the candidates and the query. Reading a poisoned value changes scores: NaN
-// times anything is NaN, and the largest elements of both signs win many maxima.
+// Tests that the backend reads only the candidates and the query. All other documents and rows are NaN or extreme
+// values, which would change the scores if they were read.
 void PoisonedNeighbours(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -42,7 +42,7 @@ void PoisonedNeighbours(Backend& backend) {
       lengths.push_back(2);  // to be poisoned
       RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
 
-      // The query's rows are in the middle of a larger matrix, and its weights in the middle of a larger array.
+      // Surrounds the query's rows and weights with values that must not be read.
       RandomQuery query = MakeQuery(TestSeed() + 1, type, dim, 3 + 37 + 3);
       std::vector<float> weights = MixedWeights(TestSeed(), 1 + 37 + 1);
       Query call = query.view(kMaxTopK, &listed);
@@ -99,8 +99,8 @@ void Reruns(Backend& backend) {
   }
 }
 
-// Tests that a document's score is the same in a list of one, in a longer list, in a permuted list and in the whole
-// set.
+// Tests that a document's score is the same in a list of one, in a longer list, in a permuted list, and when the whole
+// set is searched.
 void AnyCandidates(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -120,8 +120,8 @@ void AnyCandidates(Backend& backend) {
   }
 }
 
-// Tests that queries in one call have the same results as each in its own call. The queries have all lengths, and
-// equal, overlapping and complete lists of candidates.
+// Tests that queries in one call have the same results as each query in a call of its own. The queries have different
+// lengths, and candidate lists that are equal, overlap, or name all documents.
 void AnyBatch(Backend& backend) {
   constexpr uint32_t kDocuments = kSanitized ? 10 : 50;
   ContractRunner runner(backend);
@@ -152,8 +152,8 @@ void AnyBatch(Backend& backend) {
   }
 }
 
-// Tests sums of zeros of both signs, where the order of comparisons decides which zero a maximum keeps. Products of
-// 1e-30 underflow to a zero with their sign.
+// Tests that results have the same bits alone and in a batch if all products are zeros of either sign. The products of
+// 1e-30 underflow to +0 or -0. Which zero a maximum keeps depends on the order of comparisons.
 void SignedZeros(Backend& backend) {
   ContractRunner runner(backend);
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF32, 8, {2, 7, 13, 30});
@@ -172,7 +172,8 @@ void SignedZeros(Backend& backend) {
   const Query together[] = {other.view(4), query.view(4)};
   ExpectSameBits(alone, runner.TopK(together)[1]);
 
-  // All elements and scales of these documents are zero, and so are the query's elements. The weights are negative.
+  // Tests that scores are +0 with negative weights if all elements and scales of the documents, or all elements of the
+  // query, are zero.
   const RandomDocuments full = MakeDocuments(TestSeed(), ScalarType::kI8, 8, {2, 7});
   RandomDocuments empty = full;
   empty.tokens = TokenMatrix(ScalarType::kI8, 8, full.tokens.num_tokens());

@@ -86,7 +86,7 @@ void ExpectMatchesReference(const RandomDocuments& documents, const Query& query
 
 namespace {
 
-// Returns the largest integer inner product of each query token with the tokens of a document.
+// Returns, for each query token, the largest INT8 inner product with the tokens of a document.
 std::vector<int32_t> IntegerMaxima(const RandomDocuments& documents, int64_t document, const std::vector<int8_t>& query,
                                    int32_t num_tokens) {
   const int32_t dim = documents.tokens.dim();
@@ -104,7 +104,7 @@ std::vector<int32_t> IntegerMaxima(const RandomDocuments& documents, int64_t doc
   return maxima;
 }
 
-// Returns the sum of the 32 terms of a query tile, in the butterfly order that the contract prescribes.
+// Returns the sum of the 32 terms of a query tile (32 query tokens), in the order that the contract prescribes.
 float SumOfQueryTile(std::vector<float> terms) {
   for (size_t distance = 16; distance > 0; distance /= 2) {
     const std::vector<float> before = terms;

@@ -1,5 +1,5 @@
-// Helpers of the backend contract's cases: an executor whose outputs are filled with garbage before each call, and the
-// comparison with the reference.
+// Helpers of the cases of the backend contract. An executor fills its outputs with garbage before each call, and
+// functions compare results with the reference.
 #pragma once
 
 #include <iterator>
@@ -18,8 +18,8 @@ using Results = std::vector<std::vector<Scored>>;
 inline constexpr ScalarType kAllStorageTypes[] = {
     ScalarType::kF32,       ScalarType::kF16,       ScalarType::kBF16,      ScalarType::kI8,
     ScalarType::kResidual4, ScalarType::kResidual1, ScalarType::kResidual2, ScalarType::kResidual8};
-// The types that the cases cover: all of them, or with a sanitizer only one width of residual codes, because all widths
-// are decoded by the same code.
+// The storage types that the cases test. Builds with a sanitizer test residual codes of only one width, because all
+// widths are decoded by the same code.
 inline constexpr absl::Span<const ScalarType> kStorageTypes =
     absl::MakeConstSpan(kAllStorageTypes).first(kSanitized ? 5 : std::size(kAllStorageTypes));
 // The types of documents that support appending and staging.
@@ -38,8 +38,8 @@ class ContractRunner {
   // Loads documents, and keeps them until the next Load.
   const Documents& Load(const RandomDocuments& documents);
 
-  // Runs TopK on the loaded documents. The memory of the results is filled with garbage before. An error fails the test
-  // and returns empty results.
+  // Runs TopK on the loaded documents. Fills the result memory with garbage first. If TopK fails, fails the test and
+  // returns empty results.
   Results TopK(absl::Span<const Query> queries);
   std::vector<Scored> TopK(const Query& query) { return TopK(absl::Span<const Query>(&query, 1)).front(); }
 
@@ -49,12 +49,13 @@ class ContractRunner {
   std::unique_ptr<Documents> documents_;
 };
 
-// Checks the results of one query against FP64: their number, the rank order, that each score is within the contract's
-// bound, that no position repeats, and that no candidate is missing which is clearly better than the last result.
+// Checks the results of one query against FP64. Their number and rank order must be right, each score within the
+// contract's error bound, and no position repeated. No candidate that is clearly better than the last result may be
+// missing.
 void ExpectMatchesReference(const RandomDocuments& documents, const Query& query, const std::vector<Scored>& results);
 
-// Returns the exact scores of a query's candidates among I8 documents. docs/internals/correctness.md prescribes every
-// operation, so that every backend computes the same bits.
+// Returns the exact scores of a query's candidates among I8 documents. Every backend must compute the same bits,
+// because docs/internals/correctness.md prescribes every operation.
 std::vector<float> QuantizedScores(const RandomDocuments& documents, const Query& query);
 
 // Checks that positions and the bits of scores are equal.

@@ -1,4 +1,4 @@
-// Compares scores with the FP64 reference, for shapes one below, at and one above every tile edge.
+// Compares scores with the FP64 reference. The shapes have sizes one below, at and one above every tile edge.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -77,8 +77,8 @@ void Weights(Backend& backend) {
   }
 }
 
-// Tests rounding errors of equal sign, which occur because all values are equal. The error of a sum then grows with its
-// length, and not with the square root of its length.
+// Tests rounding errors that all have the same sign, because all values are equal. Such errors add up: the error of a
+// sum grows with its length, and not with the square root of its length.
 void OneSidedRoundings(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -87,7 +87,8 @@ void OneSidedRoundings(Backend& backend) {
       RandomDocuments values = MakeDocuments(TestSeed(), ScalarType::kF32, dim, {1, 5, 33});
       RandomQuery query = MakeQuery(TestSeed(), type, dim, kSanitized ? 9 : 65);
       std::vector<float> row(dim, 0.0703f);
-      // After the rotation, every element of the I8 rows is the largest one: no FP32 number holds their sums exactly.
+      // Chooses rows that consist of the largest I8 element after the rotation. No FP32 number holds their sums
+      // exactly.
       if (type == ScalarType::kI8) Unrotate(values.rotation_seed, absl::MakeSpan(row));
       for (TokenMatrix* matrix : {&values.tokens, &query.tokens}) {
         for (int64_t token = 0; token < matrix->num_tokens(); ++token) matrix->SetRow(token, row);
@@ -97,7 +98,7 @@ void OneSidedRoundings(Backend& backend) {
   }
 }
 
-// Tests that a maximum does not start at zero, and that padding is ignored: every similarity is negative.
+// Tests documents with only negative similarities: a maximum must not start at zero or include zero padding.
 void NegativeSimilarities(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
@@ -120,8 +121,8 @@ void NegativeSimilarities(Backend& backend) {
   }
 }
 
-// Tests that I8 scores have the bits of QuantizedScores. Integer maxima are exact, and the contract prescribes the
-// operations after them, so every backend must compute the same bits.
+// Tests that I8 scores have the same bits as QuantizedScores. The maxima are exact integers, and the contract
+// prescribes all later operations.
 void QuantizedBits(Backend& backend) {
   ContractRunner runner(backend);
   for (int32_t dim : {8, 9, 48, 96, 127, 128, 130, 256, 300, 1025}) {

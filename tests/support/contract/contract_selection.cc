@@ -19,7 +19,7 @@ std::vector<uint32_t> Range(uint32_t begin, uint32_t end) {
   return ordinals;
 }
 
-// Returns all candidates' scores in rank order. Each call requests as many results as it has candidates.
+// Returns the scores of all documents in rank order, from several calls with at most kMaxTopK candidates each.
 std::vector<Scored> RankEverything(ContractRunner& runner, const RandomQuery& query, uint32_t num_documents) {
   std::vector<Scored> all;
   for (uint32_t begin = 0; begin < num_documents; begin += kMaxTopK) {
@@ -68,7 +68,7 @@ void LargestK(Backend& backend) {
   CheckEveryK(runner, query, kDocuments, {1, 64, 1024, 4096, 9999, 10000});
 }
 
-// Tests values of top_k that cut a series of equal scores. There are only a few distinct scores.
+// Tests values of top_k that cut through a run of equal scores.
 void Ties(Backend& backend) {
   ContractRunner runner(backend);
   RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 16, std::vector<int64_t>(3000, 2));
@@ -83,7 +83,7 @@ void Ties(Backend& backend) {
   CheckEveryK(runner, query, 3000, {1, 31, 32, 33, 64, 65, 999, 1000, 1001, 2999, 3000, 3001});
 }
 
-// Tests that a query of zeros scores zero everywhere, whatever the signs of the products.
+// Tests that a query of zeros scores zero for every document, with either sign of the products.
 void ZeroScores(Backend& backend) {
   ContractRunner runner(backend);
   const RandomDocuments documents =

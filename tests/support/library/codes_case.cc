@@ -150,7 +150,7 @@ std::vector<CodesShape> CodesShapes() {
   for (LibraryShape library : LibraryShapes()) {
     if (library.type == MAXSIM_I8) continue;
     for (const int32_t nbits : {1, 2, 4, 8}) {
-      // Replaces the width 65 by one whose codes fill whole bytes. It is still no multiple of a kernel's step.
+      // The codes of a vector must fill whole bytes. So the dimension 65 becomes 72, 36, 18 or 9, depending on `nbits`.
       library.dim = library.dim == 65 ? 8 / nbits * 9 : library.dim;
       for (const bool normalize : {false, true}) {
         if (normalize && library.ties) continue;
@@ -189,8 +189,8 @@ std::vector<CodesShape> CodesEdgeShapes(int32_t type) {
 
 void ExpectQueryGradients(const CodesCase& codes_case, const std::vector<int32_t>& argmax,
                           LibraryGradientMemory gradients) {
-  // The call computes only the gradients of queries. ExpectGradients compares those of documents too, so this copies
-  // the reference's gradients of documents into the result, where they are equal.
+  // This call computes only the gradients of queries, but ExpectGradients also compares those of documents. So the
+  // reference's document gradients are copied into the result.
   const LibraryGradients expected = ReferenceGradientsOf(codes_case.library, argmax);
   std::vector<float> documents(expected.documents.begin(), expected.documents.end());
   ConvertElements(ScalarType::kF32, documents.data(), static_cast<ScalarType>(codes_case.library.shape.type),

@@ -1,4 +1,4 @@
-// Random calls over documents of residual codes (maxsim/residual_codes.h), and their expected results.
+// Random calls on documents in residual codes (maxsim/residual_codes.h), and their expected results.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ struct CodesShape {
   friend std::ostream& operator<<(std::ostream& out, const CodesShape& shape);
 };
 
-// A call with its memory. Tokens that do not count have an invalid centroid number, or the number of the last centroid,
-// which is NaN, so that a test fails if a call uses them.
+// A call with its memory. Tokens that must be ignored have an invalid centroid number, or the number of the last
+// centroid, which is NaN. So a test fails if a call uses them.
 struct CodesCase {
   CodesCase(const CodesShape& shape, uint64_t seed);
   CodesCase(const CodesCase&) = delete;
   CodesCase& operator=(const CodesCase&) = delete;
 
-  // The call of `library` has no document rows. Its document values are the decoded vectors in FP64, from which
-  // ReferenceScoresOf and ReferenceGradientsOf compute the expected results.
+  // The call without document rows. Its document values are the decoded vectors in FP64, from which ReferenceScoresOf
+  // and ReferenceGradientsOf compute the expected results.
   LibraryCase library;
   std::vector<char> numbers;
   std::vector<uint8_t> residuals;
@@ -41,7 +41,7 @@ struct CodesCase {
 // Returns shapes that cover every layout, pairing, type, number of bits and bit order.
 std::vector<CodesShape> CodesShapes();
 
-// Returns shapes of a type whose widths and numbers of tokens lie at the edges of tiles.
+// Returns shapes of one type. Their dimensions and numbers of tokens lie at the edges of the kernels' tiles.
 std::vector<CodesShape> CodesEdgeShapes(int32_t type);
 
 // Fails the test if gradients of queries or weights differ from FP64.

@@ -46,8 +46,8 @@ void PutValue(int32_t type, float value, int64_t idx, std::vector<char>* rows) {
   }
 }
 
-// Returns the lengths of sequences. If `ragged`, they are random, except that the first sequence has the maximum length
-// and the middle one is empty.
+// Returns the lengths of sequences: all max_tokens or, if `ragged`, random ones. Then the first length is max_tokens
+// and the middle one is 0.
 std::vector<int64_t> MakeLengths(Random& random, int64_t count, int64_t max_tokens, bool ragged) {
   std::vector<int64_t> lengths(count, max_tokens);
   if (!ragged) return lengths;
@@ -72,8 +72,8 @@ void MakeTokens(const LibraryShape& shape, const TokensShape& given, Random& ran
   std::vector<int64_t> begins;
   int64_t next = given.layout == MAXSIM_PACKED ? 2 : 0;  // rows before the first sequence belong to none
   for (int64_t sequence = 0; sequence < given.count; ++sequence) {
-    // In the layout MAXSIM_SCATTERED, each odd sequence begins where the sequence before it begins, so that the two
-    // overlap. Other sequences have a gap of at least 3 rows before them.
+    // In the layout MAXSIM_SCATTERED, each odd sequence begins where the sequence before it begins, so the two overlap.
+    // Each even sequence begins at least 3 rows after the end of the sequence before it.
     begins.push_back(given.layout == MAXSIM_SCATTERED && sequence % 2 == 1 ? begins.back() : next);
     next += given.layout == MAXSIM_PADDED ? given.max_tokens
                                           : lengths[sequence] + (given.layout == MAXSIM_SCATTERED ? 3 : 0);

@@ -1,4 +1,4 @@
-// Random calls of the C library (kernels/library), and their expected results: FP64 loops over the same memory.
+// Random calls of the C library (kernels/library), and their expected results, which FP64 loops compute.
 #pragma once
 
 #include <cstddef>
@@ -20,16 +20,17 @@ struct LibraryShape {
   int64_t num_queries = 3;
   int64_t num_documents = 4;  // MAXSIM_PAIRS: as many as queries; MAXSIM_LISTS: see `candidates`
   int64_t list_length = 0;    // MAXSIM_LISTS
-  // MAXSIM_LISTS: if true, lists name documents, some repeatedly. If false, each list has its own documents.
+  // MAXSIM_LISTS: if true, lists name documents by number, some repeatedly. If false, each list has documents of its
+  // own.
   bool candidates = false;
   int64_t max_query_tokens = 5;
   int64_t max_document_tokens = 9;
   int32_t query_layout = MAXSIM_PADDED;
   int32_t document_layout = MAXSIM_PADDED;
   int32_t index_type = MAXSIM_INT64;
-  bool lengths = false;        // padded: sequences are shorter than max_tokens, some empty
-  bool query_mask = false;     // some tokens do not count; of some queries, none counts
-  bool document_mask = false;  // some tokens do not count; of some documents, none counts
+  bool lengths = false;        // MAXSIM_PADDED: some sequences are shorter than max_tokens, some are empty
+  bool query_mask = false;     // a mask leaves out some query tokens, of some queries all
+  bool document_mask = false;  // a mask leaves out some document tokens, of some documents all
   bool weights = false;
   int32_t query_scale_of = MAXSIM_SCALE_PER_TOKEN;
   int32_t document_scale_of = MAXSIM_SCALE_PER_SEQUENCE;
@@ -41,8 +42,8 @@ struct LibraryShape {
 // Returns element `idx` of rows of a type (MAXSIM_F32, ...).
 double ElementOf(int32_t type, const std::vector<char>& rows, int64_t idx);
 
-// One of the matrices of a call in host memory. Rows that belong to no sequence or do not count are NaN (I8: the
-// largest element), so that a test fails if a call uses them.
+// One of the matrices of a call in host memory. Rows outside of all sequences and masked rows are NaN (I8: the largest
+// element), so that a test fails if a call uses them.
 struct LibraryTokens {
   std::vector<char> rows;
   std::vector<double> values;  // those of the rows, without scales
@@ -60,7 +61,7 @@ struct LibraryTokens {
   bool Counts(int64_t row) const { return tokens.mask == nullptr || mask[row] != 0; }
 };
 
-// A call with its memory, and a gradient for each score. Weights of tokens that do not count are NaN.
+// A call with its memory, and an incoming gradient for each score. The weights of masked tokens are NaN.
 struct LibraryCase {
   LibraryCase(const LibraryShape& shape, uint64_t seed);
   LibraryCase(const LibraryCase&) = delete;
@@ -82,7 +83,7 @@ struct LibraryCase {
 // The expected results of a call.
 struct LibraryScores {
   std::vector<double> scores;      // [pairs]
-  std::vector<double> magnitudes;  // [pairs] the magnitudes to which rounding errors are relative
+  std::vector<double> magnitudes;  // [pairs]: rounding errors are relative to these
   std::vector<int32_t> argmax;     // [pairs, max_query_tokens]
 };
 LibraryScores ReferenceScoresOf(const LibraryCase& library_case);
@@ -101,7 +102,7 @@ struct LibraryGradients {
 };
 LibraryGradients ReferenceGradientsOf(const LibraryCase& library_case, const std::vector<int32_t>& argmax);
 
-// Memory for gradients, in the form in which the library writes them. It starts with values that a pass must overwrite.
+// Memory into which the library writes gradients. It is filled with garbage that each pass must overwrite.
 struct LibraryGradientMemory {
   explicit LibraryGradientMemory(const LibraryCase& library_case);
   std::vector<char> queries;
@@ -110,16 +111,16 @@ struct LibraryGradientMemory {
   friend bool operator==(const LibraryGradientMemory&, const LibraryGradientMemory&) = default;
 };
 
-// Fails the test if scores or argmax differ from the reference (ReferenceScoresOf) by more than the contract allows.
+// Fails the test if scores or argmax differ from `expected` (of ReferenceScoresOf) by more than the contract allows.
 void ExpectScores(const LibraryCase& library_case, const LibraryScores& expected, const std::vector<float>& scores,
                   const std::vector<int32_t>& argmax);
 
-// Fails the test if gradients differ from the reference by more than the errors of FP32 sums and of rounding to the
-// type.
+// Fails the test if gradients differ from the reference by more than the rounding errors of FP32 sums and of the
+// gradients' type.
 void ExpectGradients(const LibraryCase& library_case, const std::vector<int32_t>& argmax,
                      const LibraryGradientMemory& gradients);
 
-// Returns shapes that have every layout, pairing and type, masks, ragged lengths, weights, scales and ties.
+// Returns shapes that together cover every layout, pairing, type, mask, scale, ragged lengths, weights and ties.
 std::vector<LibraryShape> LibraryShapes();
 
 }  // namespace maxsim::test

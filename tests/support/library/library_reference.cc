@@ -9,7 +9,7 @@
 namespace maxsim::test {
 namespace {
 
-// The allowed difference of an FP32 sum from FP64, relative to the sum of the terms' magnitudes.
+// The allowed difference of an FP32 sum from FP64, relative to the sum of the magnitudes of its terms.
 constexpr double kTolerance = 1e-5;
 
 void ExpectNear(double value, double expected, double allowed, const std::string& what) {
@@ -136,7 +136,7 @@ void ExpectScores(const LibraryCase& library_case, const LibraryScores& expected
     const std::string what = "match of pair " + std::to_string(idx / max_tokens) + ", query token " +
                              std::to_string(idx % max_tokens) + " is " + std::to_string(argmax[idx]) + ", and not " +
                              std::to_string(expected.argmax[idx]);
-    // With ties, sums of small integers are exact, so the first of equal tokens must match. Otherwise rounding may
+    // With ties, all sums are exact, so the argmax must be the first of equally similar tokens. Otherwise rounding may
     // choose another token.
     ASSERT_FALSE(library_case.shape.ties) << what;
     ASSERT_GE(argmax[idx], 0) << what;

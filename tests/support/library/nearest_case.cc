@@ -129,8 +129,8 @@ void NearestCase::ExpectDistances(const NearestResults& results) const {
     ASSERT_LT(found, num_y);
     const double allowed = 1e-6 * (smallest + 1e-30) * (4 + std::sqrt(shape_.dim));
     ASSERT_NEAR(results.distances[row], smallest, allowed);
-    // With ties, sums of small integers are exact, so the first of equally near points must be found. Otherwise
-    // rounding may choose another one.
+    // With ties, all sums are exact, so the first of equally near points must be found. Otherwise rounding may choose
+    // another one.
     if (shape_.ties) {
       ASSERT_EQ(found, first);
     } else {
@@ -187,7 +187,7 @@ std::vector<NearestShape> NearestShapes() {
   shapes.push_back({.num_sets = 2, .max_x = 0});
   shapes.push_back({.num_sets = 2, .max_y = 0});
   shapes.push_back({.num_sets = 300, .max_x = 17, .max_y = 19, .lengths = true});
-  // There is only one y, which is the nearest point of every x. So its gradient is a long sum.
+  // With a single y, which is nearest to every x, the gradient of y is a long sum.
   shapes.push_back({.dim = 3, .max_x = 2000, .max_y = 1});
   shapes.push_back({.dim = 20, .max_x = 500, .max_y = 1});
   return shapes;

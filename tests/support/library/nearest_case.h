@@ -1,4 +1,5 @@
-// Random calls of nearest.h on any device, and their expected results: FP64 loops over the same values.
+// Random calls of the nearest-point operator (nearest.h) on any device, and their expected results, which FP64 loops
+// compute.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +33,15 @@ struct NearestResults {
   friend bool operator==(const NearestResults&, const NearestResults&) = default;
 };
 
-// A call with its memory on a device. Points beyond the lengths are NaN, so that a test fails if a call uses them.
+// A call with its memory on a device. Points beyond a set's length are NaN, so that a test fails if a call uses them.
 class NearestCase {
  public:
   NearestCase(LibraryDevice& device, const NearestShape& shape, uint64_t seed);
 
   maxsim_nearest_call& call() { return call_; }
 
-  // These functions launch the passes on the device's stream. The memory that a pass writes is poisoned first.
+  // These functions launch one pass on the device's stream. They first fill the memory that the pass writes with
+  // garbage.
   void Forward();
   void Backward();
   NearestResults Results();
@@ -65,7 +67,7 @@ class NearestCase {
   int32_t* argmin_;
 };
 
-// Returns the shapes that every device is tested with: types, ties, lengths, batches, dimensions and edges of tiles.
+// Returns the shapes that are tested on every device.
 std::vector<NearestShape> NearestShapes();
 
 }  // namespace maxsim::test

@@ -183,8 +183,8 @@ void TriadicCase::ExpectValues(const std::vector<char>& found, const std::vector
                                const std::vector<double>& magnitudes, double tolerance, const char* name) const {
   const std::vector<double> values = WidenLibraryValues(shape_.type, found);
   for (size_t i = 0; i < values.size(); ++i) {
-    // The error of a row's elements is bounded by the largest magnitude in the row, because a wrong weight changes all
-    // columns.
+    // The error of an element is bounded by the largest magnitude in its row, because a wrong weight changes all
+    // columns of the row.
     const size_t row = i / shape_.dim * shape_.dim;
     const double largest = *std::max_element(magnitudes.begin() + static_cast<std::ptrdiff_t>(row),
                                              magnitudes.begin() + static_cast<std::ptrdiff_t>(row) + shape_.dim);
@@ -208,8 +208,8 @@ void TriadicCase::Expect(double tolerance) {
   ExpectValues(results.output, expected.output, expected.output_magnitudes, tolerance, "output");
   constexpr const char* kNames[5] = {"queries", "first keys", "second keys", "first values", "second values"};
   for (size_t i = 0; i < 5; ++i) {
-    // The gradients of queries and keys (the first three) depend on the forward pass's output. The backward pass uses
-    // that output as rounded to 16 bits, the reference uses the exact output.
+    // The gradients of queries and keys (i < 3) depend on the forward pass's output. The backward pass reads this
+    // output rounded to 16 bits, but the reference uses the exact output. So the allowed error is larger.
     const double rounded = i < 3 ? 4 * RoundingOf(shape_.type) : 0;
     ExpectValues(results.gradients[i], expected.gradients[i], expected.magnitudes[i], tolerance + rounded, kNames[i]);
   }
@@ -236,9 +236,9 @@ void TriadicCase::ExpectWeightsToSumToOne() {
 }
 
 double TriadicTolerance(int32_t type, bool rounded_products) {
-  // A logit is a sum of up to 128 products of magnitudes up to tens. The absolute error of a logit becomes a relative
-  // error of its weight, and so does the error of the sum of exponentials, by which the weight is divided. With
-  // products rounded to BF16, each is up to 3e-2.
+  // A logit is a sum of up to 128 products with magnitudes up to tens. An absolute error of a logit is a relative error
+  // of its weight. The error of the sum by which weights are divided is as large. With products rounded to BF16, each
+  // of the two errors is up to 3e-2.
   if (type == MAXSIM_F32 || !rounded_products) return 5e-5;
   return type == MAXSIM_F16 ? 7.5e-3 : 6e-2;
 }

@@ -1,5 +1,4 @@
-// Random calls of three-way attention (triadic.h) on any device, and their expected results: FP64 loops over the same
-// values.
+// Random calls of three-way attention (triadic.h) on any device, and their expected results, which FP64 loops compute.
 #pragma once
 
 #include <array>
@@ -27,8 +26,8 @@ struct TriadicShape {
   friend std::ostream& operator<<(std::ostream& out, const TriadicShape& shape);
 };
 
-// The output and the lse, and the gradients of queries, first keys, second keys, first values and second values, as
-// bytes.
+// The output, the log-sum-exp (lse), and the gradients of queries, first keys, second keys, first values and second
+// values, in this order and as bytes.
 struct TriadicResults {
   std::vector<char> output;
   std::vector<float> lse;
@@ -37,7 +36,7 @@ struct TriadicResults {
 };
 
 // A call with its memory on a device. Rows beyond the lengths are NaN. By default, logits have a standard deviation of
-// 3, so that a few pairs have most of the weight and a mix-up of pairs shows.
+// 3. Then a few pairs have most of the weight, so that a test fails if pairs are mixed up.
 class TriadicCase {
  public:
   TriadicCase(LibraryDevice& device, const TriadicShape& shape, uint64_t seed);
@@ -49,11 +48,11 @@ class TriadicCase {
   void Backward();
   TriadicResults Results();
 
-  // Runs both passes and compares them with FP64. `tolerance` is relative to the sums of the terms' magnitudes.
+  // Runs both passes and compares them with FP64. `tolerance` is relative to the sum of the magnitudes of the terms.
   void Expect(double tolerance);
 
-  // Runs both passes of a shape with values_are_one and without lengths. Each column of a gradient of values then sums
-  // all weights, which add up to 1 per query.
+  // Runs both passes of a shape with values_are_one and without lengths, where the weights of each query add up to 1.
+  // So each column of a gradient of values must add up to the number of queries.
   void ExpectWeightsToSumToOne();
 
  private:
@@ -82,8 +81,7 @@ class TriadicCase {
   float* lse_;
 };
 
-// Returns the tolerance for a type. `rounded_products` says whether products are rounded to the type, as on tensor
-// cores.
+// Returns the tolerance for a type. `rounded_products` says that products are rounded to the type, as on tensor cores.
 double TriadicTolerance(int32_t type, bool rounded_products);
 
 // Shapes that every device is tested with.
@@ -107,7 +105,7 @@ struct TriadicMaxShape {
   friend std::ostream& operator<<(std::ostream& out, const TriadicMaxShape& shape);
 };
 
-// The results of both passes. The gradients are those of queries, first keys and second keys, as bytes.
+// The results of both passes. The gradients, as bytes, are those of queries, first keys and second keys, in this order.
 struct TriadicMaxResults {
   std::vector<float> maxima;
   std::vector<int32_t> argmax;

@@ -134,8 +134,8 @@ void TriadicMaxCase::ExpectMaxima(const TriadicMaxResults& results) const {
     const int64_t second_row = problem * shape_.max_second + found[1];
     const double allowed = 1e-6 * (4 + std::sqrt(shape_.dim)) * Contract(row, first_row, second_row, true) + 1e-9;
     ASSERT_NEAR(results.maxima[row], largest, allowed);
-    // With ties, sums of small integers are exact, so the first of equal pairs must be found. Otherwise rounding may
-    // choose another one.
+    // With ties, all sums are exact, so the first of equal pairs must be found. Otherwise rounding may choose another
+    // one.
     if (shape_.ties) {
       ASSERT_EQ(found[0], best[0]);
       ASSERT_EQ(found[1], best[1]);

@@ -1,4 +1,4 @@
-// Makes documents and queries whose vectors have near neighbours, as those of texts have.
+// Makes documents and queries whose vectors have near neighbours, as the vectors of texts do.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace maxsim::test {
 
-// A document's tokens lie near the few centres of its topic. Topics of different documents share centres.
+// Each document has a topic: a few cluster centres near which its tokens lie. Topics of different documents share
+// centres.
 struct ClusteredDocuments {
   static constexpr uint64_t kCentres = 300;
   static constexpr uint64_t kTopicCentres = 12;

@@ -1,5 +1,5 @@
-// Waits for outcomes in tests. No test depends on the speed of the machine: it waits for the outcome, and the limit
-// here only ends a test that would otherwise hang.
+// Waits for outcomes in tests. Tests wait for an outcome and not for a time, so they do not depend on the speed of the
+// machine. The limit only ends a test that would otherwise hang.
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,8 @@
 
 namespace maxsim::test {
 
-// The longest wait for something that must happen. It is less than CTest's default limit of 900 s
-// (cmake/MaxsimTesting.cmake), so that the test itself reports which wait failed.
+// The longest wait for an outcome. It is less than CTest's default limit of 900 s (cmake/MaxsimTesting.cmake), so that
+// the test itself can report which wait failed.
 inline constexpr std::chrono::seconds kTestLimit{240};
 
 // Polls until `condition` holds. Returns false if it does not within kTestLimit.

@@ -1,5 +1,5 @@
-// Replaces operator new, so that a test can make a thread's allocations fail after any number of them. Only one file of
-// a program may include this header. Builds with a sanitizer leave such programs out, because sanitizers replace
+// Replaces operator new, so that a test can make a thread's allocations fail after any number of successful ones. Only
+// one file of a program may include this header. It cannot be used in sanitizer builds, because sanitizers replace
 // operator new too.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace maxsim::test {
 
 inline constexpr int64_t kEnoughMemory = std::numeric_limits<int64_t>::max();
 
-// The number of allocations of this thread that still succeed. All later ones fail.
+// The number of this thread's next allocations that succeed. All later ones throw std::bad_alloc.
 inline thread_local int64_t allocations_left = kEnoughMemory;
 
 // While the object lives, this thread has memory for `count` allocations.
@@ -25,8 +25,8 @@ class MemoryEnds {
   MemoryEnds& operator=(const MemoryEnds&) = delete;
 };
 
-// Runs `work` with memory for 0, 1, 2, ... allocations until it succeeds. The only allowed failure is std::bad_alloc.
-// Returns the number of failures.
+// Runs `work` repeatedly. In run n (from 0), only the first n allocations succeed. Stops when a run succeeds, and
+// returns the number of failed runs. `work` may fail only with std::bad_alloc.
 inline int FailAtEachAllocation(const std::function<void()>& work) {
   for (int count = 0;; ++count) {
     try {

@@ -80,7 +80,7 @@ void TokenMatrix::CopyRow(const TokenMatrix& from, int64_t from_token, int64_t t
 
 void TokenMatrix::Poison(int64_t begin, int64_t end) {
   if (IsResidual(type_)) {
-    // A row with an invalid centroid number is decoded with the last centroid, which is NaN.
+    // All bytes 0xff are an invalid centroid number, which is decoded as the last centroid. That centroid is NaN.
     for (int64_t token = begin; token < end; ++token) {
       std::memset(MutableRow(token), 0xff, static_cast<size_t>(RowBytes(type_, dim_)));
     }
@@ -216,7 +216,7 @@ std::vector<int64_t> RandomLengths(uint64_t seed, int64_t count, int64_t shortes
 }
 
 Query RandomQuery::view(int32_t top_k, const std::vector<uint32_t>* ordinals) const {
-  // The pointer must not be null for an empty list, because null means all documents.
+  // For an empty list, `ordinals` must not be null, because null means that all documents are candidates.
   static constexpr uint32_t kNoOrdinals[1] = {0};
   Query query;
   query.tokens = tokens.data();

@@ -1,4 +1,4 @@
-// Makes random documents and queries from a seed. They own their memory, and have views for the code under test.
+// Makes random documents and queries from a seed. The objects own their memory and return views of it.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace maxsim::test {
 
-// Returns the seed that tests start from: MAXSIM_TEST_SEED if it is set, otherwise a fixed one. Use
+// Returns the seed for random data in tests: MAXSIM_TEST_SEED if it is set, otherwise a fixed one. Use
 // SCOPED_TRACE(SeedTrace(seed)), so that a failure shows the seed.
 uint64_t TestSeed();
 std::string SeedTrace(uint64_t seed);
 
-// Allocates at 64-byte boundaries exactly the requested size, so that AddressSanitizer reports a read past the end.
+// Allocates exactly the requested size, at 64-byte boundaries, so that AddressSanitizer reports a read past the end.
 template <typename T>
 struct CacheLineAllocator {
   using value_type = T;
@@ -29,17 +29,17 @@ struct CacheLineAllocator {
   friend bool operator==(const CacheLineAllocator&, const CacheLineAllocator&) { return true; }
 };
 
-// Holds a matrix of token vectors in its own memory. The values of an I8 matrix are its elements, without any scale.
-// Residual codes have no values, but only bytes (RowBytes), so Row, SetRow and Set must not be called for them.
+// A matrix of token vectors with its own memory. The values of an I8 matrix are its elements, without a scale. Do not
+// call Row, SetRow and Set for residual codes, which have only bytes (RowBytes) and no values.
 class TokenMatrix {
  public:
   TokenMatrix();
 
-  // Makes a matrix of zeros. Its first element is `misalignment` bytes (an even number) past a 64-byte boundary.
+  // Makes a matrix of zeros. Its first element is `misalignment` bytes (an even number) after a 64-byte boundary.
   TokenMatrix(ScalarType type, int32_t dim, int64_t num_tokens, size_t misalignment = 0);
 
-  // These are compiled in the optimised library. In the tests, which are not optimised, std::vector would call
-  // functions for each byte, because it has an allocator of its own.
+  // Defined in the .cc file, which is optimised. In unoptimised tests, copies of a std::vector with its own allocator
+  // would take one function call per byte.
   TokenMatrix(const TokenMatrix&);
   TokenMatrix(TokenMatrix&&) noexcept;
   TokenMatrix& operator=(const TokenMatrix&);
@@ -60,9 +60,8 @@ class TokenMatrix {
   void CopyRow(const TokenMatrix& from, int64_t from_token, int64_t token);
   void* MutableRow(int64_t token);
 
-  // Poisons rows `begin` .. `end` - 1 with values that the code under test must not read: NaN or, in I8, the largest
-  // element, positive in even rows and negative in odd ones. Residual codes get the last centroid, which is NaN in
-  // tests.
+  // Fills rows `begin` to `end` - 1 with values that the code under test must not read: NaN or, in I8, the largest
+  // element, positive in even rows and negative in odd ones. Residual codes get the last centroid, which is NaN.
   void Poison(int64_t begin, int64_t end);
 
  private:
@@ -73,7 +72,7 @@ class TokenMatrix {
   std::vector<std::byte, CacheLineAllocator<std::byte>> memory_;
 };
 
-// A random generator that is quicker than those of the standard library. (This is SplitMix64.)
+// A random number generator (SplitMix64) that is faster than those of the standard library.
 class FastRandom {
  public:
   explicit FastRandom(uint64_t seed) : state_(seed) {}
@@ -85,8 +84,8 @@ class FastRandom {
     return bits ^ bits >> 31;
   }
 
-  // Returns a number with the mean 0 and the variance 1: the sum of four uniform numbers, which is almost normally
-  // distributed. Numbers of std::normal_distribution took a quarter of the time of the tests of kernels.
+  // Returns a nearly normally distributed number with mean 0 and variance 1: the sum of four uniform numbers. It is
+  // much faster than std::normal_distribution, which took a quarter of the time of the kernel tests.
   float Normal() {
     constexpr float kFactor = 1.7320508f / 65536;  // a uniform number below 65536 has the variance 65536 * 65536 / 12
     const uint64_t bits = Bits();
@@ -105,9 +104,9 @@ struct RandomDocuments {
   TokenMatrix tokens;
   std::vector<int64_t> offsets;
   std::vector<float> scales = {};  // I8: [num_documents]; else empty
-  // The seed of the rotation of I8 documents or, for other types, of the rotation that a conversion to I8 would use.
+  // The seed of the rotation of I8 documents. For other types, the seed that Stored uses when it converts them to I8.
   uint64_t rotation_seed = 0;
-  // For residual codes; otherwise empty. The last centroid is NaN, and only poisoned tokens have it.
+  // For residual codes, otherwise empty. The last centroid is NaN, and only poisoned tokens use it.
   std::vector<uint16_t> centroids = {};  // F16 [num_centroids, dim]
   std::vector<float> bucket_weights = {};
 
@@ -115,21 +114,21 @@ struct RandomDocuments {
   int64_t length(int64_t document) const { return offsets[document + 1] - offsets[document]; }
   DocumentsView view() const;
 
-  // Poisons a document that the code under test must not read: its rows as TokenMatrix::Poison does, and its scale with
+  // Overwrites a document that the code under test must not read: its rows as TokenMatrix::Poison does, its scale with
   // NaN.
   void Poison(int64_t document);
 };
 
-// Returns whether `type` can store vectors of `dim` columns (residual codes: TakesResidualDim).
+// Returns whether vectors of `dim` columns can be stored as `type`. Only residual codes restrict `dim`.
 constexpr bool TakesDim(ScalarType type, int32_t dim) { return !IsResidual(type) || TakesResidualDim(type, dim); }
 
-// Makes one document for each of `lengths`, which are token counts. Values are normally distributed. I8 documents are
-// quantised from them, residual codes are encoded from them.
+// Makes one document for each of `lengths`, which are token counts. Values are normally distributed, then quantised for
+// I8 or encoded for residual codes.
 RandomDocuments MakeDocuments(uint64_t seed, ScalarType type, int32_t dim, absl::Span<const int64_t> lengths,
                               size_t misalignment = 0);
 
 // Returns the F32 documents `values` in another type: rounded, rotated and quantised for I8, or as residual codes. The
-// codes are coarse: the codebook has only 7 centroids, and bucket weights from -0.3 to 0.3.
+// residual codes are coarse, with 7 centroids and bucket weights from -0.3 to 0.3.
 RandomDocuments Stored(const RandomDocuments& values, ScalarType type, size_t misalignment = 0);
 
 // Returns `count` lengths between `shortest` and `longest`.
@@ -139,8 +138,8 @@ struct RandomQuery {
   TokenMatrix tokens;          // in QueryType of the documents' type
   std::vector<float> weights;  // empty: none
 
-  // Returns a query that uses the memory of this object and of `ordinals`. If `ordinals` is null, all documents are
-  // candidates.
+  // Returns a query that points into the memory of this object and of `ordinals`. If `ordinals` is null, all documents
+  // are candidates.
   Query view(int32_t top_k, const std::vector<uint32_t>* ordinals = nullptr) const;
 };
 

@@ -1,5 +1,5 @@
 // Says whether this is a build with AddressSanitizer or ThreadSanitizer. There arithmetic takes ten times as long, so
-// tests with many repetitions, or with much FP64, do less.
+// slow tests use smaller sizes.
 #pragma once
 
 namespace maxsim::test {

@@ -2,8 +2,8 @@
 //
 //   conformance_cpp_client SERVER=GRPC_ADDRESS,HTTP_URL...
 //
-// Reads one call per line of the standard input, and writes one answer per line. The client has no method for `health`,
-// which uses the generated stub over a channel with the client's options.
+// Reads one call per line of standard input, and writes one answer per line. The client library has no method for
+// `health`, so `health` calls the generated stub over a channel with the client's options.
 #include <iostream>
 #include <map>
 #include <memory>

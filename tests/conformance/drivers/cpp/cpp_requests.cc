@@ -41,7 +41,7 @@ int64_t IntId(const Json& id) {
   return id.get<int64_t>();
 }
 
-// Sets ids in a message with string_ids and int_ids. An empty list counts as strings.
+// Sets the ids of a message that has the fields string_ids and int_ids. An empty list is set as string_ids.
 template <typename Message>
 void SetIds(const Json& ids, Message& message) {
   if (ids.empty() || ids[0].is_string()) {
@@ -158,7 +158,7 @@ v1::RerankRequest MakeRerankOptions(const Json& arguments) {
   return request;
 }
 
-// Returns whether `ids` has a list, or null for the whole collection, for each query.
+// Returns whether `ids` has one entry per query: a list or, for the whole collection, null.
 bool HasListsOfIds(const Json& ids) { return !ids.empty() && (ids[0].is_array() || ids[0].is_null()); }
 
 // Returns whether `documents` has a list of matrices or of texts for each query.

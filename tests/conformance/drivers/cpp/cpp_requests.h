@@ -1,5 +1,5 @@
-// Makes messages from the arguments of the conformance suite (docs/internals/conformance.md). The arguments come from
-// the suite's own files. A wrong one throws an exception of nlohmann::json, which ends the driver.
+// Converts arguments in the suite's JSON to messages (docs/internals/conformance.md). An invalid argument throws an
+// exception of nlohmann::json, which ends the driver.
 #pragma once
 
 #include <string>
@@ -12,8 +12,7 @@ namespace maxsim::conformance {
 
 using Json = nlohmann::json;
 
-// Make the requests of `rerank` and `search`, which have one query; of `rerank_many`; and of `explain`, which has one
-// id.
+// These functions make the requests of `rerank` and `search` (one query), of `rerank_many`, and of `explain` (one id).
 v1::RerankRequest MakeRerank(const Json& arguments);
 v1::RerankRequest MakeRerankMany(const Json& arguments);
 v1::RerankRequest MakeExplain(const Json& arguments);

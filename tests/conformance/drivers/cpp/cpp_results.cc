@@ -88,7 +88,7 @@ Json CollectionJson(const v1::CollectionInfo& info) {
           {"fields", std::move(fields)}};
 }
 
-// Returns a matrix as rows. Values are F32 or F16, the storage types of the suite's collections.
+// Returns the rows of a matrix of F32 or F16 values. The collections of the suite have no other storage types.
 Json RowsJson(const v1::TokenMatrix& matrix) {
   Json rows = Json::array();
   const size_t element_bytes = matrix.dtype() == v1::DATA_TYPE_F32 ? 4 : 2;

@@ -1,4 +1,4 @@
-// Turns answers and errors into the JSON of the conformance suite (docs/internals/conformance.md).
+// Converts answers and errors to the JSON of the conformance suite (docs/internals/conformance.md).
 #pragma once
 
 #include "absl/status/status.h"
@@ -13,18 +13,18 @@ using Json = nlohmann::json;
 // Returns the ranking of the request's only query.
 Json RankingJson(const v1::RerankResponse& response);
 Json RankingsJson(const v1::RerankResponse& response);
-// Returns score, similarities as [query tokens][document tokens], and the query's tokens.
+// Returns the score, the similarities ([query tokens][document tokens]), and the tokens of the query.
 Json ExplanationJson(const v1::ExplainResponse& response);
 
 Json WritesJson(const v1::UpsertResponse& response);
-// Returns the outcome of each id or, for a delete with a filter, the numbers of documents.
+// Returns the outcome for each id or, if the delete had a filter, how many documents were deleted, missing and stale.
 Json DeletesJson(const v1::DeleteResponse& response, bool by_filter);
 Json StoredJson(const v1::StoredDocument& document);
 Json GetJson(const v1::GetResponse& response);
 Json FacetsJson(const v1::FacetsResponse& response);
 Json InfoJson(const v1::GetInfoResponse& response);
 
-// Returns code, field, reason, limit, retry_after_ms and message, without those that the error does not have.
+// Returns code, field, reason, limit, retry_after_ms and message. Leaves out those that the error does not have.
 Json ErrorJson(const absl::Status& status);
 
 }  // namespace maxsim::conformance

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiles the Go client's driver of the conformance suite (docs/internals/conformance.md), and runs it.
+# Compiles and runs the Go driver of the conformance suite (docs/internals/conformance.md).
 #
-#   run.sh FOLDER SERVER=GRPC_ADDRESS,HTTP_URL...      FOLDER: for the program and Go's cache
+#   run.sh FOLDER SERVER=GRPC_ADDRESS,HTTP_URL...      FOLDER keeps the program and Go's cache
 set -eu
 folder=$1
 shift

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiles the Java client with its driver of the conformance suite, and runs it (docs/internals/conformance.md).
+# Compiles and runs the Java driver of the conformance suite (docs/internals/conformance.md).
 #
-#   run.sh FOLDER SERVER=GRPC_ADDRESS,HTTP_URL...      FOLDER: for the compiled classes; it is made if it is missing
+#   run.sh FOLDER SERVER=GRPC_ADDRESS,HTTP_URL...      FOLDER keeps the compiled classes
 set -eu
 folder=$1
 shift

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiles the Rust client's driver of the conformance suite (docs/internals/conformance.md), and runs it.
+# Compiles and runs the Rust driver of the conformance suite (docs/internals/conformance.md).
 #
-#   run.sh FOLDER SERVER=GRPC_ADDRESS,HTTP_URL...      FOLDER: for the program and what Rust has compiled
+#   run.sh FOLDER SERVER=GRPC_ADDRESS,HTTP_URL...      FOLDER keeps the program and Cargo's build results
 set -eu
 folder=$1
 shift

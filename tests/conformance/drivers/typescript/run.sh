@@ -1,7 +1,7 @@
 #!/bin/sh
-# Compiles the TypeScript client, and runs its driver of the conformance suite (docs/internals/conformance.md).
+# Compiles the TypeScript client, and runs the driver of the conformance suite (docs/internals/conformance.md).
 #
-#   run.sh FOLDER SERVER=GRPC_ADDRESS,HTTP_URL...      FOLDER: for the compiled client; it is made if it is missing
+#   run.sh FOLDER SERVER=GRPC_ADDRESS,HTTP_URL...      FOLDER keeps the compiled client
 set -eu
 folder=$1
 shift
