@@ -1,5 +1,5 @@
-// Runs every target once over the inputs that are kept for it, in any build, without clang. An input that breaks a
-// promise ends the test; the last line then names the file.
+// Runs every fuzz target once over the inputs that the repository keeps for it. Needs no clang. An input that makes a
+// check fail ends the process; the last line of the output then names the input's file.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -26,7 +26,7 @@ std::vector<std::string> FilesIn(const std::string& folder) {
 class CorpusTest : public testing::TestWithParam<Target> {};
 
 TEST_P(CorpusTest, KeptInputsBreakNoPromise) {
-  // The working folder is the repository. The seeds that a script makes exist only in builds that found a Python.
+  // The working folder is the repository. Seeds that make_seeds.py writes exist only if the build found a Python.
   std::vector<std::string> files = FilesIn("tests/fuzz/corpus/" + GetParam().name);
   for (std::string& seed : FilesIn(MAXSIM_FUZZ_SEEDS "/" + GetParam().name)) files.push_back(std::move(seed));
   if (files.empty()) GTEST_SKIP() << "no inputs are here";

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the seeds that are not text: small valid inputs, one for each variant of a format, in one folder per target.
+"""Writes the binary seeds of the fuzz targets: small valid inputs for each variant of a format, in one folder per
+target.
 
     make_seeds.py FOLDER
 
@@ -51,7 +52,7 @@ def shard(dtype, size, string_ids, payloads, ordinals=()):
 
 
 def residual_shard(nbits):
-    """Returns a shard of residual codes: 2 documents, 3 tokens of 16 columns, 2 centroids."""
+    """Returns a shard file of residual codes with 2 documents, 3 tokens, 16 columns and 2 centroids."""
     rows = b"".join(bytes(range(2 * nbits)) + struct.pack("<I", number) for number in (0, 1, 1))
     weights = [bucket / 2**nbits - 0.5 for bucket in range(2**nbits)]
     tensors = [
@@ -65,7 +66,7 @@ def residual_shard(nbits):
 
 
 def code_file(file, factors):
-    """Returns an input of the target code_file: the bytes of the layout, and a file of codes with that layout, of 2
+    """Returns an input of the target code_file: bytes that describe the layout, then a code file of this layout with 2
     documents and 3 tokens."""
     dim, documents, tokens = 40, 2, 3
     name, row_bytes = (("plane0", 8), ("plane1", 8), ("planes23", 16))[file]
@@ -87,8 +88,8 @@ def code_file(file, factors):
 
 
 def field_file(documents):
-    """Returns an input of the target field_file: the number of documents less 1, and a file with one field of each
-    kind. The first document has every value, and the others have none."""
+    """Returns an input of the target field_file: the number of documents minus 1, then a file with one field of each
+    kind. Only the first document has values."""
     more, bits = documents - 1, bytes([1]) + bytes((documents + 7) // 8 - 1)
     tensors = [
         ("a.term_offsets", "I64", [3], int64s(0, 2, 4)),
@@ -136,8 +137,8 @@ def npz(compression):
     return buffer.getvalue()
 
 
-# These functions write messages of maxsim.v1 field by field. A field is a pair of the field's number and its value:
-# bytes, text, an integer or floats.
+# These functions encode messages of maxsim.v1 from fields: pairs of a field number and a value, which is bytes, text,
+# an integer or floats.
 
 
 def varint(value):
@@ -201,7 +202,7 @@ def requests():
 
 
 def query_result(hits, position_of, ids=None, payloads=False, alignments=0, missing=()):
-    """Returns a QueryResult with these document numbers, in this order. The scores start at 1 and fall."""
+    """Returns a QueryResult with the documents of these numbers, in this order. Scores begin with 1 and decrease."""
     names = lambda numbers: message(*((1, f"doc-{number}") for number in numbers))
     fields = []
     if ids == "strings":
@@ -221,21 +222,21 @@ def query_result(hits, position_of, ids=None, payloads=False, alignments=0, miss
 
 
 def answers(*results, generation=7):
-    """Returns the answers of the parts to a request of one query, each preceded by its length."""
+    """Returns the answers of several parts to a request with one query. Each answer is preceded by its length."""
     encoded = [message((1, "r"), (2, generation), (3, result)) for result in results]
     return b"".join(struct.pack("<H", len(one)) + one for one in encoded)
 
 
 def group_calls():
-    """Returns inputs for group_calls_fuzz.cc: right answers to each call, and answers with one changed field."""
+    """Returns inputs for group_calls_fuzz.cc: correct answers to each call, and answers with one changed field."""
     calls = ("upsert", "delete", "get", "explain", "info", "change")
     seeds = {}
     for number, call in enumerate(calls):
         for options in range(0, 16, 2):
             seeds[f"{call}_{options}"] = bytes([number, options])
         for field in range(8):
-            # A change consists of the number of an answer, the number of a field, which of the field's values to
-            # change, and a number for the new value.
+            # A change has four parts: number of the answer, number of the field, which of the field's values to change,
+            # new value.
             change = bytes([field % 2, field, 3, field, 3, 200, 0, 192, 127])
             seeds[f"{call}_changed_{field}"] = bytes([number, field * 2 % 16]) + change
         seeds[f"{call}_bytes"] = bytes([number, 1, 2, 0, 16, 7, 0, 0])
@@ -247,8 +248,8 @@ def group_calls():
 
 
 def group_answers():
-    """Returns inputs for group_answers_fuzz.cc, which describes their first four bytes."""
-    # There are two parts. These documents, of those numbered 0 to 31, belong to the first part by the slots of their
+    """Returns inputs for group_answers_fuzz.cc, where the first four bytes of an input are described."""
+    # Two parts share the documents 0 to 31. These documents belong to the first part, because of the slots of their
     # ids.
     strings = [0, 1, 2, 5, 6, 8, 10, 12, 16, 17, 20, 21, 23, 29, 30]
     ints = [2, 4, 5, 6, 7, 9, 13, 15, 16, 18, 19, 22, 25, 26, 27, 30, 31]
@@ -289,7 +290,7 @@ def group_answers():
 
 
 def http2(piece, *frames):
-    """Returns the bytes that a client sends to the gRPC port, after a byte that tells the target to cut them into
+    """Returns the bytes that a client sends to the gRPC port. The first byte tells the target to cut the rest into
     pieces of `piece` bytes. `frames` are (type, flags, stream, payload)."""
     data = bytes([piece - 1]) + b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     for kind, flags, stream, payload in frames:

@@ -1,7 +1,7 @@
-// Shared by all fuzz targets. A target is a function over one input: bytes that an attacker could send or put into a
-// file. It ends the process if the code under test breaks a promise, and returns otherwise. Each target is a libFuzzer
-// program of its own (libfuzzer_main.cc). One test runs all of them once over the inputs that the repository keeps
-// (corpus_test.cc).
+// For all fuzz targets. A target is a function that gets one input: bytes that an attacker could send or put into a
+// file. The target ends the process if a check of the code under test fails, and returns otherwise. Each target is a
+// libFuzzer program of its own (libfuzzer_main.cc). corpus_test.cc runs all targets over the inputs that the repository
+// keeps.
 #pragma once
 
 #include <sys/mman.h>
@@ -43,7 +43,7 @@ inline void Require(bool kept, std::string_view promise) {
   std::abort();
 }
 
-// Requires that the status blames the input, and that a terminal can show its message.
+// Requires that the status blames the input, and that its message can be printed on a terminal.
 inline void RequireRefusal(const absl::Status& status) {
   Require(absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsDataLoss(status),
           absl::StrCat("input is refused as wrong, not with ", status.ToString()));

@@ -1,5 +1,5 @@
-// Tests codes in device memory to which more codes are appended. A scan of a snapshot must give the results of the CPU,
-// also by the kernels for one query, with masks and lists, and while another thread appends.
+// Tests codes in device memory to which more codes are appended. A scan of a snapshot must give the same results as a
+// scan on the CPU: with one or several queries, with masks and lists, and while another thread appends.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,8 +31,8 @@ class GpuAppendableCodesTest : public GpuCodesTest {
     return *std::move(made);
   }
 
-  // Scans a snapshot for all queries together and for each query alone. Checks that both give the results of the CPU
-  // for `codes`.
+  // Scans a snapshot with all queries together, and with each query alone. Both must give the CPU's results for
+  // `codes`.
   void ExpectScannedAsOnCpu(const LoadedCodes& snapshot, const CodesView& codes,
                             const std::vector<ScanQuery>& queries) {
     const auto* const on_device = dynamic_cast<const cuda::CudaCodes*>(&snapshot);
@@ -78,8 +78,8 @@ TEST_F(GpuAppendableCodesTest, LargeAppendsOfCodesAreScannedAsOnTheCpu) {
   Compare(OnGpu(*portable_scanner_, *on_device, queries), OnCpu(codes, queries));
 }
 
-// Calls of one query have separate kernels (scan_one), also on Hopper. The queries scan all documents, a list, or the
-// documents of a mask with few or many bits. Appends end within words of the masks and within chunks of documents.
+// Scans for one query use separate kernels (scan_one). The queries scan all documents, a list, or the documents of a
+// mask with few or many bits. Appends end inside of words of the masks and inside of chunks of documents.
 TEST_F(GpuAppendableCodesTest, SingleQueriesWithMasksAndListsGiveTheBitsOfTheCpu) {
   constexpr int64_t kDocuments = 700;
   for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
@@ -128,8 +128,8 @@ TEST_F(GpuAppendableCodesTest, SingleQueriesWithMasksAndListsGiveTheBitsOfTheCpu
   }
 }
 
-// Appends codes while a scan of a snapshot waits for the device. The appends do not wait for the scan, and the scan
-// gives the same results as without the appends.
+// Appends codes while a scan of a snapshot waits for the device. The appends must not wait for the scan, and the scan
+// must give the same results as without appends.
 TEST_F(GpuAppendableCodesTest, AppendsBesideARunningScanChangeNothingOfIt) {
   constexpr int64_t kDocuments = 4000;
   constexpr int64_t kBefore = 1001;
@@ -157,10 +157,11 @@ TEST_F(GpuAppendableCodesTest, AppendsBesideARunningScanChangeNothingOfIt) {
                                                .num_results = 2000,
                                                .order = ScanOrder::kUpperBound}};
       const std::vector<std::vector<Scored>> wanted = OnCpu(first.view(planes), queries);
-      // This first scan also allocates the memory that later scans need. An allocation would wait for the device.
+      // This first scan allocates the memory for the later scans. An allocation during the test would wait for the
+      // device.
       Compare(OnGpu(*scanner_, *on_device, queries), wanted);
       {
-        // These thread blocks occupy all shared memory, so that no thread block of the scan can start.
+        // These thread blocks occupy all shared memory, so that no thread block of the scan can start until they end.
         const DeviceLimits& limits = backend().device()->limits;
         HeldMultiprocessors held(limits.num_sms, limits.shared_bytes_per_block);
         ASSERT_TRUE(held.AllHeld());
@@ -187,7 +188,7 @@ TEST_F(GpuAppendableCodesTest, AppendsBesideARunningScanChangeNothingOfIt) {
   }
 }
 
-// Scans the first and the newest snapshot again and again while another thread appends one document at a time.
+// Repeatedly scans the first and the newest snapshot while another thread appends one document at a time.
 TEST_F(GpuAppendableCodesTest, ScansBesideAThreadThatAppendsSeeTheirSnapshot) {
   constexpr int64_t kDocuments = 600;
   const RandomDocuments documents =

@@ -1,5 +1,5 @@
-// Tests documents in device memory to which more documents are appended, as far as they differ from those of the CPU
-// backend. The backend contract (gpu_contract_test) has the tests that both share.
+// Tests documents in device memory to which more documents are appended. This file has only the tests that are special
+// to the GPU. gpu_contract_test runs those that all backends share.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,8 @@ TEST_F(GpuAppendableTest, SnapshotsKnowTheirLengthsAsLoadedDocumentsDo) {
   }
 }
 
-// The documents, their offsets and their scales need several pieces of pinned memory.
+// The appends need more pinned memory than there is at once, so documents, offsets and scales are copied in several
+// pieces.
 TEST_F(GpuAppendableTest, LargeAppendsAreScoredAsLoaded) {
   for (ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 20, RandomLengths(TestSeed(), 300'000, 1, 2));
@@ -67,7 +68,7 @@ TEST_F(GpuAppendableTest, LargeAppendsAreScoredAsLoaded) {
   }
 }
 
-// Appends must not wait for other work of the device, because a call of an executor may take a second.
+// Appends must not wait for other work on the device, because scoring a call may take a second.
 TEST_F(GpuAppendableTest, AppendsAndReadsWaitForNothingElse) {
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kI8, 128, {120, 64});
   const std::shared_ptr<AppendableDocuments> appendable =
@@ -104,7 +105,7 @@ TEST_F(GpuAppendableTest, SmallAppendsAreSoonDone) {
   for (std::vector<double>* times : {&append_us, &snapshot_us}) std::sort(times->begin(), times->end());
   RecordProperty("append_us", std::to_string(append_us[kDocuments / 2]));
   RecordProperty("snapshot_us", std::to_string(snapshot_us[kDocuments / 2]));
-  // An append that waited for the device's other work would take a millisecond or more.
+  // An append that waited for other work on the device would take a millisecond or more.
   EXPECT_LT(append_us[kDocuments / 2], 200) << "median, us";
   EXPECT_LT(snapshot_us[kDocuments / 2], 200) << "median, us";
 }

@@ -1,5 +1,5 @@
-// Scans codes on a GPU, with its fastest kernels and with those for all GPUs, and on the CPU, which gives the expected
-// bits.
+// Scans codes on a GPU, by its fastest kernels and by the kernels for all GPUs, and compares the results with a scan on
+// the CPU.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Compares scans of codes on a GPU with scans on the CPU, bit for bit: by the GPU's fastest kernels and by the kernels
-// that run on every GPU. (codes_test compares the CPU's scans with the reference.)
+// Compares scans of codes on a GPU with scans on the CPU, bit for bit. Tests the GPU's fastest kernels and the kernels
+// for all GPUs. (codes_test compares the CPU's scans with a reference.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,8 +76,8 @@ TEST_F(GpuCodesTest, MasksAndListsSayWhichDocumentsMayBeSelected) {
   }
 }
 
-// When a server loads a collection, it reserves ScanBytesNeeded() for scans (DeviceSet::ScanBytesNeeded). A scanner's
-// workspace must not exceed this bound.
+// When a server loads a collection, it reserves ScanBytesNeeded() bytes for scans. A scanner's workspace must not
+// exceed this number.
 TEST_F(GpuCodesTest, TheWorkspaceKeepsToItsBound) {
   constexpr size_t kDocuments = 9000;
   const RandomDocuments documents =
@@ -136,8 +136,8 @@ TEST_F(GpuCodesTest, AnyBatchGivesTheSameBits) {
   }
 }
 
-// The batches fill the Hopper kernel's row tiles, blocks of row tiles and passes exactly, or exceed them by a little. A
-// query of more than 640 tokens fits no pass.
+// The sizes of the batches are at, or a little above, the limits at which the Hopper kernel needs more row tiles
+// (blocks of query tokens) or a further pass. A query of more than 640 tokens does not fit into one pass.
 TEST_F(GpuCodesTest, BatchesOfEveryShapeGiveTheBitsOfTheCpu) {
   const std::vector<std::vector<int32_t>> batches = {{1, 1},
                                                      {32, 32},

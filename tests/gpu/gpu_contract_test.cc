@@ -1,4 +1,4 @@
-// Runs the backend contract (tests/support/contract/backend_contract.h) on the CUDA backend.
+// Runs the tests that every backend must pass (tests/support/contract/backend_contract.h) on the CUDA backend.
 #include <gtest/gtest.h>
 
 #include "tests/gpu/gpu_fixture.h"

@@ -1,5 +1,5 @@
-// Tests a server on two GPUs when one of them breaks under load. The test needs a separate binary, because it ends with
-// the context of the broken device lost.
+// Tests a server on two GPUs, one of which breaks under load. The test has its own binary, because afterwards the
+// process can no longer use the broken device.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ using ::testing::HasSubstr;
 constexpr int kBroken = 1;
 constexpr uint32_t kTopK = kNumDocuments;
 
-// Checks the documents that `response` has. Returns "" if they are right, and otherwise what is wrong. Sets `missing`
-// to the number of documents that the response calls unavailable.
+// Checks the documents in `response`. Returns "" if they are correct, otherwise what is wrong. Sets `missing` to the
+// number of documents that the response reports as unavailable.
 std::string WrongAboutTheRest(const RandomDocuments& documents, const RandomQuery& query,
                               const v1::RerankResponse& response, uint64_t& missing) {
   const v1::QueryResult& result = response.results(0);
@@ -36,7 +36,7 @@ std::string WrongAboutTheRest(const RandomDocuments& documents, const RandomQuer
   return WrongAnswer(documents, query, scored, kTopK, result);
 }
 
-// Runs a kernel that traps on a device. Returns whether the process can still use device 0: with some drivers (580), an
+// Runs a kernel that traps on a device. Returns whether the process can still use device 0. With some drivers (580), an
 // exception in a kernel disables all devices of the process.
 bool Break(int device) {
   EXPECT_EQ(cudaSetDevice(device), cudaSuccess);
@@ -47,8 +47,8 @@ bool Break(int device) {
   return cudaSetDevice(0) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess;
 }
 
-// If CUDA keeps working on the other GPU, only the broken one's documents are missing. If not, the server ends, so that
-// its supervisor restarts it. In both cases every call ends, and no answer is wrong.
+// If the other GPU still works, only the broken GPU's documents may be missing. If it does not, the server ends, so
+// that its supervisor restarts it. In both cases every call must end, and no answer may be wrong.
 TEST(GpuDevicesTest, NoAnswerIsWrongWhenAGpuBreaksUnderLoad) {
   std::vector<std::unique_ptr<Backend>> backends;
   for (int device = 0; device < 2; ++device) {

@@ -1,4 +1,4 @@
-// Helpers of the GPU tests: one backend per binary, and the reason for skipping a test.
+// Helpers of the GPU tests: one backend per binary, and the reason why a test is skipped.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,13 +15,12 @@
 
 namespace maxsim::test {
 
-// Sets of tilings for ExecutorTuning::tiles. kAnyTile allows all of them. kTilesOfLongCalls excludes the stream kernel,
-// which a Hopper GPU uses for short calls. Tests cannot afford long calls, so with this set their short calls use the
-// kernels of long ones.
+// Sets of kernels for ExecutorTuning::tiles. kAnyTile allows all kernels. kTilesOfLongCalls excludes the stream kernel,
+// which a Hopper GPU uses for short calls. So a short call in a test runs the kernels of long calls.
 inline constexpr uint32_t kAnyTile = ~uint32_t{0};
 inline constexpr uint32_t kTilesOfLongCalls = ~(1u << static_cast<uint32_t>(ScoreTile::kStream32));
 
-// Until the object goes out of scope, allows only `tiles` to all executors of a backend.
+// Restricts all executors of a backend to the kernels `tiles` while the object lives.
 class TilesAllowed {
  public:
   TilesAllowed(cuda::CudaBackend& backend, uint32_t tiles)
@@ -35,7 +34,7 @@ class TilesAllowed {
   const uint32_t before_;
 };
 
-// Returns the backend of device 0, or the status that says why there is none. The backend is created once per process.
+// Returns the backend of device 0, or the status that says why there is none. Creates it once per process.
 const absl::StatusOr<std::unique_ptr<cuda::CudaBackend>>& GpuBackend();
 
 // Skips the test, with the reason, on a machine without a usable GPU.
@@ -47,7 +46,7 @@ class GpuTest : public testing::Test {
 
   cuda::CudaBackend& backend() { return **GpuBackend(); }
 
-  // These functions load documents and create an executor. If that fails, the test fails.
+  // These functions load documents or create an executor. If that fails, they fail the test.
   std::unique_ptr<Documents> Load(const RandomDocuments& documents);
   std::unique_ptr<cuda::CudaExecutor> MakeExecutor(const ExecutorOptions& options = {});
 

@@ -1,5 +1,5 @@
-// Tests how a backend behaves after its device broke. The test has a separate binary, because it ends with the device's
-// context lost.
+// Tests a backend whose device breaks. The test has its own binary, because afterwards the process can no longer use
+// the device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST_F(GpuHealthTest, ABrokenDeviceIsUnavailableForEver) {
   const absl::Status first = executor->TopK(*loaded, {&call, 1}, absl::MakeSpan(results), nullptr);
   EXPECT_EQ(first.code(), absl::StatusCode::kUnavailable) << first;
   EXPECT_THAT(std::string(first.message()), HasSubstr("CUDA: "));
-  // Every later call fails with the same status, except those that do not use the device.
+  // Every later call must fail with the same status, except calls that do not use the device.
   EXPECT_EQ(backend().Health(), first);
   EXPECT_EQ(executor->TopK(*loaded, {&call, 1}, absl::MakeSpan(results), nullptr), first);
   EXPECT_EQ(executor->Stage(documents.view()).status(), first);

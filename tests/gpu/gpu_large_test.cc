@@ -1,4 +1,4 @@
-// Tests collections whose numbers of elements, bytes or tokens exceed 32 bits. The test fills them on the device.
+// Tests collections with more than 2^31 elements, bytes or tokens. The test generates them on the device.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ class GpuLargeTest : public GpuTest {
  protected:
   static constexpr uint64_t kRotationSeed = 77;
 
-  // Makes random documents in device memory. Returns null if the device has too little memory.
+  // Makes random documents in device memory. Returns null if the device has too little free memory.
   std::unique_ptr<cuda::CudaDocuments> Make(ScalarType type, int32_t dim, const std::vector<int64_t>& offsets) {
     const cuda::CudaDocuments::Shape shape{type, dim, static_cast<int64_t>(offsets.size()) - 1, offsets.back()};
     constexpr size_t kOthers = size_t{2} << 30;
@@ -44,7 +44,7 @@ class GpuLargeTest : public GpuTest {
                                                  std::move(device_offsets), std::move(scales), kRotationSeed);
   }
 
-  // Copies the documents `ordinals` of a set that Make made to host memory, packed one after another.
+  // Copies the documents `ordinals` from device memory (see Make) to host memory, one after another without gaps.
   static RandomDocuments Fetch(const cuda::CudaDocuments& documents, const std::vector<uint32_t>& ordinals) {
     RandomDocuments some;
     some.offsets.push_back(0);
@@ -81,8 +81,8 @@ class GpuLargeTest : public GpuTest {
       const RandomQuery query = MakeQuery(TestSeed() + 1, documents.type(), documents.dim(), num_tokens);
       for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
         executor->tuning().tiles = tiles;
-        // In `actual`, a position is an index into the list; in the reference, it is the ordinal in the fetched set.
-        // The two are equal, because the set has the documents in the list's order.
+        // In `actual`, a position is an index into the list. In the reference, it is an ordinal in `some`. Both are
+        // equal, because `some` has the documents in the order of the list.
         const std::vector<Scored> actual = TopK(*executor, documents, {query.view(1000, &ordinals)})[0];
         ExpectMatchesReference(some, query.view(1000), actual);
       }
@@ -98,7 +98,7 @@ class GpuLargeTest : public GpuTest {
     }
   }
 
-  // Scans the whole shard. The best documents must have the same scores as in a call that lists them.
+  // Searches the whole shard. The best documents must have the same scores as in a call that lists these documents.
   void CheckBest(const cuda::CudaDocuments& documents) {
     const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
     const RandomQuery query = MakeQuery(TestSeed() + 3, documents.type(), documents.dim(), 32);

@@ -1,4 +1,4 @@
-// Tests that queries quantised on the device have the bits that kernels/quantize.h gives them on the host.
+// Tests that the device quantises queries to the same bits as the host (kernels/quantize.h).
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -98,7 +98,7 @@ TEST_F(GpuQuantizeTest, EveryWidthHasTheHostsBits) {
   }
 }
 
-// Checks calls whose rows are in plain order, and calls whose rows are in the order of the stream kernels' operands.
+// Checks rows in plain order, and rows in the order in which the stream kernels read their operands.
 TEST_F(GpuQuantizeTest, EveryRowHasTheHostsBits) {
   for (int32_t num_rows : {6, 127, 128, 255, 256, 257, 1000, 1029, 3000}) {
     for (int32_t dim : {48, 128, 256, 257}) Check(dim, TestSeed() + dim, num_rows);

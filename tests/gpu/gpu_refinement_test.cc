@@ -1,4 +1,4 @@
-// Tests collections with codes on a GPU. A scan must select the same documents as a scan of the CPU backend, and a
+// Tests collections with codes on a GPU. A scan of the codes must select the same documents as on the CPU backend. A
 // proven answer must equal exact scoring on the GPU, whether the original vectors are on the GPU, on the host or on
 // disk.
 #include <gtest/gtest.h>

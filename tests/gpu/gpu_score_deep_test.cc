@@ -17,9 +17,9 @@ TEST_F(GpuScoreTest, DeepTilesOnce) {
   for (int32_t dim : {136, 264, 272}) CheckHopperTiles(dim, {3, 64, 129, 1, 600, 193});
 }
 
-// Documents have many lengths. Query lengths fill one or two row tiles exactly, or have one row less or more. The
-// widths are on both sides of 256 and 320 columns, up to which the query tile can stay in shared memory. Column chunks
-// are whole or not.
+// Documents have many lengths. Queries have one token less than, as many as, or one more than one or two row tiles
+// hold. The dimensions are below and above 256 and 320, up to which the query can stay in shared memory. Some
+// dimensions are multiples of a column chunk.
 TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
@@ -50,7 +50,7 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
   }
 }
 
-// The call has the longest query, and several of the longest documents side by side with short ones.
+// The call has the longest possible query, and several documents of the maximum length next to short ones.
 TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtTheLimits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();

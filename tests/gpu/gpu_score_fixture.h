@@ -1,4 +1,5 @@
-// Shared by the tests of the scoring kernels: tilings, storage types, and one call on each of Hopper's tilings.
+// Shared by the tests of the scoring kernels: tilings (sizes of a kernel's tiles), storage types, and calls on each
+// Hopper tiling.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,8 +20,8 @@ namespace maxsim::test {
 
 inline constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
 
-// Returns the Hopper tilings that hold several query tiles of rows of `dim` columns. If these are wide tilings, also
-// stream32. (Other tests cover stream32 with wider rows.)
+// Returns the Hopper tilings that score several query tiles of `dim` columns at once. If these are the wide tilings,
+// also returns stream32. (Other tests cover stream32 with wider rows.)
 inline std::vector<ScoreTile> HopperTiles(ScalarType type, int32_t dim) {
   if (DeviceRowBytes(type, dim) <= kWideMaxRowBytes) {
     return {ScoreTile::kWide128, ScoreTile::kWide256, ScoreTile::kStream32};
@@ -43,7 +44,7 @@ class GpuScoreTest : public GpuTest {
     ExpectMatchesReference(documents, query, TopK(executor, loaded, {query})[0]);
   }
 
-  // Scores a long query, a list and a short query on each of Hopper's tilings, over six documents.
+  // Scores six documents on each Hopper tiling: with a long query, with a list, and with a short query.
   void CheckHopperTiles(int32_t dim, const std::vector<int64_t>& lengths) {
     const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
     for (ScalarType type : kHopperTypes) {

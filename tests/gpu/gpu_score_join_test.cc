@@ -15,7 +15,7 @@
 namespace maxsim::test {
 namespace {
 
-// The lists overlap. One list occurs twice, one names a document many times, and one shares no document with the
+// Scores overlapping lists. One list occurs twice, one names a document many times, and one shares no document with the
 // others.
 TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
   constexpr int kNumDocuments = 40000;  // so many that several thread blocks read the bitmap
@@ -66,8 +66,8 @@ TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
         for (int run = 0; run < 2; ++run) {
           const std::vector<std::vector<Scored>> results = TopK(*executor, *loaded, queries);
           EXPECT_EQ(executor->trace().plan.tile, tile);
-          // A query of 64 tokens fills a row tile of kRows64. Joined, such queries would read the union of their lists
-          // once for each row tile, which saves nothing.
+          // Joined queries read the union of their lists once per row tile. A query of 64 tokens fills a row tile of
+          // kRows64 alone, so joining would save nothing.
           if (tile != ScoreTile::kRows64 || lengths[0] != 64) {
             EXPECT_GT(executor->trace().num_joins, 0);
           }
@@ -78,7 +78,7 @@ TEST_F(GpuScoreTest, JoinedListsGiveTheSameBits) {
   }
 }
 
-// Joining lists takes time, so short lists are not joined, and neither are long ones that share few documents.
+// Joining lists takes time. So short lists must not be joined, and neither long lists that share few documents.
 TEST_F(GpuScoreTest, ListsAreJoinedWhereThatSavesTime) {
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(1, 30000, 60, 60));
   const std::unique_ptr<Documents> loaded = Load(documents);

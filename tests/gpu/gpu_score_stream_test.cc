@@ -1,4 +1,4 @@
-// Tests the stream kernels: wide rows, shares and claims of candidates, teams of thread blocks.
+// Tests the stream kernels, which score short queries: wide rows, and ways to share candidates among thread blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace maxsim::test {
 namespace {
 
-// Teams of thread blocks divide the documents. The query's rows are in registers at one width, and in shared memory at
-// the other. The test is small enough for racecheck.
+// Teams of thread blocks divide documents among themselves. The query's rows are in registers for one of the
+// dimensions, in shared memory for the other. The test is small enough for compute-sanitizer's racecheck.
 TEST_F(GpuScoreTest, HopperTeamsOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -38,9 +38,9 @@ TEST_F(GpuScoreTest, HopperTeamsOnce) {
   }
 }
 
-// With wide rows, the query is in shared memory. There are widths on both sides of every limit: of the ring, the last
-// k-step, the banks of shared memory, and the column chunks. With several row tiles, the query changes while the ring
-// continues. The test is small enough for racecheck.
+// With wide rows, the query is in shared memory. The dimensions are just below and above each limit of the kernel. With
+// several row tiles, the kernel changes the query while it continues to read documents. The test is small enough for
+// compute-sanitizer's racecheck.
 TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
@@ -70,10 +70,9 @@ TEST_F(GpuScoreTest, HopperStreamsWideRows) {
   }
 }
 
-// Scores must have the same bits, however candidates are shared out: assigned to thread blocks in advance, or claimed
-// by them at run time. The numbers of candidates are near the size of the grid and of a claim. Lists have equal or
-// different sizes, documents have equal or unequal lengths. Each kind is a separate test, so that a sanitizer can run
-// each in its own process.
+// Scores must have the same bits, whether candidates are assigned to thread blocks in advance or claimed by thread
+// blocks at run time. The numbers of candidates are near the number of thread blocks, and near the number in one claim.
+// Each parameter is a separate test, so that a sanitizer can run each in its own process.
 using Shares = std::pair<int32_t, bool>;  // the columns, and whether documents have equal lengths
 
 class GpuSharesTest : public GpuScoreTest, public testing::WithParamInterface<Shares> {};
@@ -122,8 +121,7 @@ TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
     size_t turn = 0;
     for (ScoreTile tile : HopperTiles(ScalarType::kF16, dim)) {
       executor->tuning().tiles = Only(tile);
-      // The tuning affects only the stream kernels. For the other kernels, the number of candidates determines the
-      // claims.
+      // The tuning affects only the stream kernels, so other kernels run with one tuning only.
       for (const StreamTuning& tuning : absl::MakeConstSpan(tunings).first(IsStream(tile) ? std::size(tunings) : 1)) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(tile) << ", " << counts.size()
                                         << " queries, the first of " << counts[0] << ", " << tuning.assigned_percent
@@ -146,8 +144,8 @@ INSTANTIATE_TEST_SUITE_P(Shares, GpuSharesTest,
                          });
 
 // The lengths differ so much that thread blocks claim half of the candidates at run time. Query rows are in registers
-// or in shared memory. A call has one list, or several whose row tiles change while the ring continues. The test is
-// small enough for racecheck.
+// or in shared memory. A call has one list, or several lists, which belong to different row tiles. The test is small
+// enough for compute-sanitizer's racecheck.
 TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
@@ -160,8 +158,9 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   for (uint32_t i = 0; i < ordinals.size(); ++i) ordinals[i] = (i * 1237u) % static_cast<uint32_t>(ordinals.size());
   for (ScalarType type : kHopperTypes) {
     for (int32_t dim : {128, 272, 768}) {
-      // The spread of these lengths is 138 tokens, or 64 KB if a row has 475 bytes. From that spread on, the plan
-      // assigns only half of the candidates, and blocks claim the others. The runs with a tuning claim at every width.
+      // These lengths spread over 138 tokens, or 64 KB if a row has 475 bytes. From 64 KB on, the plan assigns only
+      // half of the candidates in advance, and blocks claim the others. With a tuning, blocks claim candidates at every
+      // dimension.
       const RandomDocuments documents = MakeDocuments(TestSeed(), type, dim, lengths);
       const std::unique_ptr<Documents> loaded = Load(documents);
       std::vector<std::vector<int64_t>> calls = {{grid * 7 - 1}, {grid * 7}, {2500}};
@@ -202,10 +201,9 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
   }
 }
 
-// Several thread blocks have token tiles of the same document. A few documents are long and the others short: a team
-// divides one of them into many parts, and others end where a thread block's part ends. A call has one list, or
-// several, so that teams have parts of two lists. Query rows are in registers or in shared memory. Each storage type
-// has a separate test.
+// Several thread blocks (a team) score parts of the same document. A few documents are long and the others short. So a
+// team divides one document into many parts, and other documents end together with a thread block's part. A call has
+// one list or several. Query rows are in registers or in shared memory. Each storage type is a separate test.
 class GpuTeamsTest : public GpuScoreTest, public testing::WithParamInterface<ScalarType> {};
 
 TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
@@ -230,8 +228,8 @@ TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
                                                {1300},
                                                std::vector<int64_t>(7, 97),
                                                std::vector<int64_t>(3, 300)}) {
-      // The second call overwrites the scores and maxima of the first call. So the third call, which equals the first,
-      // cannot reuse them by mistake.
+      // The second call overwrites the scores and maxima of the first. So the third call, which equals the first,
+      // cannot succeed by reading old results.
       for (size_t call : {0, 1, 0}) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", call " << call << " of " << counts.size()
                                         << " queries of " << counts[0]);
@@ -276,8 +274,8 @@ TEST_F(GpuScoreTest, HopperTeamsCutTheLongestDocument) {
   ExpectSameBits(TopK(*reference, *loaded, {query.view(3)})[0], result);
 }
 
-// The query is so long that the memory for partial sums holds only 2,048 candidates, and the call takes several passes.
-// Teams score the 33 candidates of the last pass.
+// The query is so long that the memory for partial sums holds only 2,048 candidates. So the call takes several passes,
+// and teams of thread blocks score the 33 candidates of the last pass.
 TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions small;
@@ -300,7 +298,7 @@ TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
   }
 }
 
-// The memory for partial sums holds only part of the candidates, so the call takes several passes. Some lists end
+// The memory for partial sums holds only some of the candidates, so the call takes several passes. Some lists end
 // before the last pass.
 TEST_F(GpuScoreTest, HopperStreamPassesWithExhaustedRowTilesGiveTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";

@@ -1,5 +1,4 @@
-// Tests scores at the edges of the device's tilings: numbers of rows, tokens, column chunks and k-steps that are one
-// below an edge, at it, and one above.
+// Tests scores for sizes one below, at and one above the edges of the kernels' tiles: rows, tokens and columns.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -16,7 +15,7 @@
 namespace maxsim::test {
 namespace {
 
-// The test makes one small call for every kernel that there is. The sanitizers run it, too.
+// Makes one small call with every kernel. The sanitizers also run this test.
 TEST_F(GpuScoreTest, EveryKernelOnce) {
   ExecutorOptions options;
   options.max_query_tokens = 1024;
@@ -47,7 +46,7 @@ TEST_F(GpuScoreTest, EveryKernelOnce) {
       }
     }
   }
-  // These are all pairs of tiling and query_resident that exist. Hopper GPUs have seven more than the others.
+  // The number of pairs of tiling and query_resident that exist. Hopper GPUs have seven more than others.
   EXPECT_EQ(kernels.size(), backend().device()->limits.hopper ? 14u : 7u);
 }
 
@@ -117,7 +116,8 @@ TEST_F(GpuScoreTest, ManyShortDocumentsAThreadBlock) {
   }
 }
 
-// The tilings differ in rows, tokens, column chunks and instructions. All must give a query's document the same bits.
+// The tilings differ in rows, tokens, column chunks and instructions. All must give each pair of query and document the
+// same bits.
 TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
   ExecutorOptions options;
   options.max_dim = kMaxDim;
@@ -135,8 +135,8 @@ TEST_F(GpuScoreTest, EveryTileGivesTheSameBits) {
         const std::vector<Scored> expected = TopK(*executor, *loaded, {query.view(400)})[0];
         for (ScoreTile tile : kAllScoreTiles) {
           executor->tuning().tiles = Only(tile);
-          // The query comes alone, and stacked with more and more others, so that its query tiles fall into other rows
-          // of other row tiles.
+          // The query is scored alone, and together with more and more other queries, so that it lies at different
+          // places of the row tiles.
           for (int others : {0, 1, 2, 7}) {
             std::vector<RandomQuery> storage;
             for (int i = 0; i < others; ++i) storage.push_back(MakeQuery(TestSeed() + 10 + i, type, dim, 10 + 13 * i));
@@ -171,7 +171,7 @@ TEST_F(GpuScoreTest, TwentyRunsGiveTheSameBits) {
   }
 }
 
-// The memory for partial sums holds only part of the candidates, so the call takes several passes.
+// The memory for partial sums holds only some of the candidates, so the call takes several passes.
 TEST_F(GpuScoreTest, PassesOverCandidatesGiveTheSameBits) {
   ExecutorOptions small;
   small.max_queries = 2;
@@ -193,8 +193,8 @@ TEST_F(GpuScoreTest, PassesOverCandidatesGiveTheSameBits) {
   }
 }
 
-// The queries take more pinned memory than a slice has, so the call is cut into slices. This must not change its
-// results.
+// The queries need more pinned memory than there is at once. So the call is divided into slices, which must not change
+// the results.
 TEST_F(GpuScoreTest, SlicesOfACallGiveTheSameBits) {
   ExecutorOptions options;
   options.max_queries = 40;
@@ -215,8 +215,8 @@ TEST_F(GpuScoreTest, SlicesOfACallGiveTheSameBits) {
   }
 }
 
-// Every document except the candidates is poisoned with NaN or the largest elements. So the rows right before and right
-// after each candidate are poisoned, and a kernel that uses them gives a wrong score.
+// All documents except the candidates are filled with NaN or the largest elements. A kernel that used the rows directly
+// before or after a candidate would give a wrong score.
 TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   for (ScalarType type : kTypes) {
@@ -246,7 +246,7 @@ TEST_F(GpuScoreTest, NothingPastADocumentsEndIsUsed) {
         for (uint32_t ordinal : ordinals) neighbours.push_back(ordinal - 1);
         for (const uint32_t tiles : {kAnyTile, kTilesOfLongCalls}) {
           executor->tuning().tiles = tiles;
-          // The poisoned neighbours of the candidates are scored first, so that shared memory is full of their NaN.
+          // First scores the documents next to the candidates, so that their NaN remain in shared memory.
           TopK(*executor, *poisoned, {query.view(1000, &neighbours)});
           const std::vector<Scored> actual = TopK(*executor, *poisoned, {call})[0];
           ExpectMatchesReference(clean, call, actual);
@@ -293,7 +293,7 @@ TEST_F(GpuScoreTest, SizesBeyondTheOptionsAreNamed) {
 }
 
 TEST_F(GpuScoreTest, DocumentsThatDoNotFitAreRefusedWithTheNumbers) {
-  // This view claims more tokens than the device has memory for. Load must refuse it before it reads them.
+  // The documents would need more memory than the device has. Load must refuse them before it reads any token.
   const int64_t tokens_needed = static_cast<int64_t>(backend().info().memory_bytes / 8192) + 1;
   const int64_t count = tokens_needed / kMaxDocumentTokens + 1;
   std::vector<int64_t> offsets(1, 0);

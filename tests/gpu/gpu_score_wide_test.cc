@@ -1,5 +1,5 @@
-// Tests the wide kernels, and the features that deep kernels share with them: token tiles of several documents, half
-// row tiles, shared query tiles, unequal lists, ordered candidates.
+// Tests the wide kernels (several query tiles, rows up to 256 bytes), and what they share with the deep kernels (longer
+// rows): several documents in a token tile, half row tiles, shared query tiles, unequal lists, ordered candidates.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,15 +16,15 @@
 namespace maxsim::test {
 namespace {
 
-// The test runs only the Hopper kernels, and is small enough for racecheck: a document has several token tiles, and a
-// call has several row tiles and lists.
+// Runs only the Hopper kernels, and is small enough for compute-sanitizer's racecheck. Some documents have several
+// token tiles, and some calls have several row tiles and lists.
 TEST_F(GpuScoreTest, HopperTilesOnce) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   for (int32_t dim : {40, 96, 128}) CheckHopperTiles(dim, {3, 64, 129, 1, 3000, 40});
 }
 
-// Many documents end in one token tile, up to the largest possible number. In some tiles a document continues in the
-// next tile, and some tiles are not full. Every score is compared.
+// In one token tile end as many short documents as possible. In other tiles a document continues in the next tile, or
+// the tile is not full. All scores are compared.
 TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
   ExecutorOptions options;
   options.max_dim = 256;
@@ -44,7 +44,7 @@ TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
         RandomQuery query = MakeQuery(TestSeed() + 2, type, dim, num_tokens);
         query.weights = MixedWeights(TestSeed() + 3, num_tokens);
-        // Query lengths are such that four queries or two share a query tile, and some of these query tiles are not
+        // The query lengths let two or four queries share a query tile (32 rows). Some of these query tiles are not
         // full.
         std::vector<RandomQuery> others;
         std::vector<Query> queries = {query.view(count)};
@@ -65,8 +65,8 @@ TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
   }
 }
 
-// A document may begin in any octet of a token tile, end after any of its tokens, and go on in the next token tile. A
-// stream kernel clamps the last tokens of its token tiles.
+// A document may begin in any octet (eight tokens) of a token tile, end after any token, and continue in the next tile.
+// The documents of this test have many lengths.
 TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -92,17 +92,16 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
   }
 }
 
-// Queries of up to 16 tokens, and the tails of longer queries, share query tiles with other queries over the same
-// documents. Queries have weights or none, and the last query tile is not full. Queries over lists and queries over the
-// whole set form separate query groups.
+// Queries of up to 16 tokens, and the last tokens of longer queries, share query tiles with other queries over the same
+// documents. Some queries have weights. Queries over lists and queries over all documents cannot share query tiles.
 TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(), reference = MakeExecutor();
   reference->tuning().tiles = Only(ScoreTile::kRows32);
   std::vector<uint32_t> list(300);
   for (uint32_t i = 0; i < 300; ++i) list[i] = (i * 37u) % 500u;
-  // A call: the lengths of its queries, and the numbers of row tiles of 128 rows that it takes without shared query
-  // tiles (`own`) and with them (`shared`).
+  // A call: the lengths of its queries, and how many row tiles of 128 rows it takes without shared query tiles (`own`)
+  // and with them (`shared`).
   struct Call {
     std::vector<int32_t> lengths;
     int64_t own, shared;
@@ -128,8 +127,8 @@ TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
           storage.push_back(MakeQuery(TestSeed() + 1 + i, type, dim, num_tokens));
           if (i % 2 == 1) storage.back().weights = MixedWeights(TestSeed() + i, num_tokens);
         }
-        // With three copies of each query, every third query of the call scores a list, and the others score all
-        // documents.
+        // If there are three copies of each query, every third query of the call scores a list, and the others score
+        // all documents.
         for (size_t i = 0; i < count; ++i)
           queries.push_back(storage[i].view(500, copies > 1 && i % 3 == 2 ? &list : nullptr));
         const std::vector<std::vector<Scored>> expected = TopK(*reference, *loaded, queries);
@@ -148,8 +147,8 @@ TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
   }
 }
 
-// Two warpgroups take documents in turn. Between two of its own documents, a warpgroup must skip the other's token
-// tiles, however many they are.
+// Two warpgroups take documents in turn. Each must skip the token tiles of the other one's documents, however many
+// these are.
 TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
@@ -180,7 +179,7 @@ TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
   }
 }
 
-// Thread blocks that have finished their own row tile help with other row tiles. No document is left out, even if lists
+// Thread blocks that have finished their row tile help with other row tiles. No document may be left out, even if lists
 // have very different sizes.
 TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
   if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
@@ -219,9 +218,8 @@ TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
   }
 }
 
-// A call has row tiles of five or more query tiles, and half row tiles (up to four query tiles), whose documents two
-// warpgroups share. The scores must have the same bits as scores of the portable kernels, and as scores of calls that
-// have only half row tiles.
+// A call has whole row tiles (five or more query tiles) and half row tiles (up to four), whose documents two warpgroups
+// share. The scores must have the same bits as with the portable kernels, and as in calls with only half row tiles.
 TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
   constexpr uint32_t kNumDocuments = 700;
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), kNumDocuments, 1, 200);
@@ -279,8 +277,8 @@ TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
   }
 }
 
-// Candidates are taken longest documents first, in work units. That changes no bits, whatever the lengths, the lists
-// and the number of row tiles.
+// Candidates are taken longest documents first. This must change no bits, whatever the lengths, the lists and the
+// number of row tiles.
 TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
   constexpr uint32_t kNumDocuments = 3000;
   std::vector<int64_t> lengths = RandomLengths(TestSeed(), kNumDocuments, 1, 40);
@@ -289,8 +287,8 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
   ExecutorOptions options;
   options.max_queries = 64;
   options.max_query_tokens = 65536;
-  // Each executor keeps scores in its own memory. Before every call, the scores of empty queries overwrite them. So a
-  // candidate that an order leaves out has a wrong score, and the test notices it.
+  // An executor keeps scores in its memory. Empty queries overwrite them before every call. So a candidate that is left
+  // out gets a wrong score, which the test notices.
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), unordered = MakeExecutor(options);
   for (cuda::CudaExecutor* const each : {executor.get(), unordered.get()}) each->tuning().joins = cuda::Joins::kNever;
   unordered->tuning().ordering = cuda::Ordering::kNever;
@@ -310,15 +308,15 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
       for (int i = 0; i < num_queries; ++i) {
         storage.push_back(MakeQuery(TestSeed() + 3 + i, type, dim,
                                     num_queries == 64 ? 513 : std::vector<int32_t>{100, 513, 7, 33}[i % 4]));
-        // The call of five queries has lists on both sides of 4,096 candidates, and all its scores are compared.
+        // The call of five queries has lists of fewer and of more than 4,096 candidates. All its scores are compared.
         const std::vector<size_t> sizes = num_queries == 5 ? std::vector<size_t>{1, 4096, 4097, 400, 9000}
                                                            : std::vector<size_t>{2000, 1, 31, 400, 132};
         std::vector<uint32_t>& list = lists.emplace_back(sizes[i % 5]);
         for (uint32_t& ordinal : list) ordinal = random() % kNumDocuments;
         list.back() = 1234;
       }
-      // Query 0 takes the whole set, and queries 8 and 9 have the same list. Calls of more than five queries compare
-      // the best 40 scores, the others all.
+      // Query 0 scores all documents, and queries 8 and 9 have the same list. Calls of more than five queries compare
+      // only the best 40 scores.
       for (int i = 0; i < num_queries; ++i) {
         const std::vector<uint32_t>* const list = i == 0 ? nullptr : &lists[i == 9 ? 8 : i];
         const size_t count = list == nullptr ? kNumDocuments : list->size();
@@ -347,8 +345,8 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
   }
 }
 
-// Candidates are ordered if a thread block has a few documents of unequal length. They are not if it has many
-// documents, only one, or documents of equal length.
+// Candidates must be ordered if each thread block has a few documents of unequal length. They must not be ordered if it
+// has many documents, only one, or documents of equal length.
 TEST_F(GpuScoreTest, CandidatesAreOrderedWhereThatSavesTime) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   executor->tuning().tiles = kTilesOfLongCalls;

@@ -1,5 +1,5 @@
-// Compares single-launch calls (kernels/cuda/score/hopper_stream/single_launch_call.h) with the same calls in several
-// launches.
+// Compares calls that launch a single kernel (kernels/cuda/score/hopper_stream/single_launch_call.h) with the same
+// calls made of several launches.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -31,8 +31,8 @@ class GpuSingleLaunchTest : public GpuTest {
     return list;
   }
 
-  // Runs the call three times on `one_`, which may make it a single-launch call, and compares the results with those of
-  // `several_`, which may not. `expect_single_launch` says whether `one_` must make it a single-launch call.
+  // Runs the call three times on `one_`, which may use a single launch, and compares the results with those of
+  // `several_`, which may not. `expect_single_launch` says whether `one_` must use a single launch.
   void Check(const Documents& documents, const Query& query, bool expect_single_launch) {
     SCOPED_TRACE(testing::Message() << Name(documents.type()) << ", dim " << documents.dim() << ", " << query.num_tokens
                                     << " query tokens, " << query.num_candidates << " listed candidates, k "
@@ -102,7 +102,7 @@ TEST_F(GpuSingleLaunchTest, WholeShards) {
   }
 }
 
-// Longer queries, several queries, and rows that registers do not hold take several launches.
+// Calls with longer queries, several queries, or rows that do not fit into registers must take several launches.
 TEST_F(GpuSingleLaunchTest, OtherCallsTakeSeveralLaunches) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -135,8 +135,8 @@ TEST_F(GpuSingleLaunchTest, ScoresOfAllShapes) {
   }
 }
 
-// Calls that repeat with the same launch parameters become a CUDA graph. Each replay must read its own call's input,
-// also after other calls in between.
+// Repeated calls with the same launch parameters become a CUDA graph. Each replay of the graph must read the input of
+// its own call, also after other calls in between.
 TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -156,8 +156,8 @@ TEST_F(GpuSingleLaunchTest, CallsAlikeBecomeAGraph) {
   }
 }
 
-// Documents have unequal lengths, so thread blocks claim half of them at run time, or teams divide them. A call or
-// replay must leave the counters as the next one needs them.
+// Documents have unequal lengths, so thread blocks claim half of them at run time, or teams divide them. Every call or
+// replay must reset the counters for the next one.
 TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -188,8 +188,8 @@ TEST_F(GpuSingleLaunchTest, UnequalDocumentsAreSharedOutAnewInEveryReplay) {
   }
 }
 
-// Calls of several launches do not disturb the single-launch calls after them, and executors on several threads do not
-// disturb each other.
+// Single-launch calls must give the same results after calls of several launches, and on several threads with an
+// executor each.
 TEST_F(GpuSingleLaunchTest, ManyTogether) {
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed(), 20000, 1, 100));
@@ -226,7 +226,7 @@ TEST_F(GpuSingleLaunchTest, ManyTogether) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Single-launch calls of two shapes alternate, with other calls of the executor between them.
+// Single-launch calls of two shapes alternate. The executor makes other calls between them.
 TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -274,8 +274,8 @@ TEST_F(GpuSingleLaunchTest, OtherCallsBetween) {
   }
 }
 
-// The inline documents of a call are at the same address as those of the previous call. A replayed graph must read the
-// new ones.
+// Documents sent with a call are at the same address as those of the previous call. A replayed graph must read the new
+// documents.
 TEST_F(GpuSingleLaunchTest, StagedDocuments) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();
@@ -308,7 +308,8 @@ TEST_F(GpuSingleLaunchTest, EveryWayOfWaiting) {
   }
 }
 
-// With a limit of 0 polls, no thread block waits for another one to copy the input: each block copies it.
+// Usually one thread block copies the input, and the others poll for the copy. With a limit of 0 polls, each block
+// copies it.
 TEST_F(GpuSingleLaunchTest, EveryThreadBlockMayBringTheInputOver) {
   one_ = MakeExecutor();
   several_ = MakeExecutor();

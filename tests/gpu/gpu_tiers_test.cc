@@ -1,5 +1,5 @@
-// Tests that documents in host memory and in files have the same bits as in device memory. The document batches are so
-// small that every call takes many.
+// Tests that documents in host memory and in files give the same bits as in device memory. The document batches
+// (documents copied to the device at once) are so small that every call takes many.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -22,7 +22,7 @@ constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType
                                  ScalarType::kResidual8};
 constexpr Tier kStreamedTiers[] = {Tier::kHost, Tier::kDisk};
 
-// Returns a backend whose document batches have `block_bytes`. It is made once for each size.
+// Returns a backend with document batches of `block_bytes` bytes. Makes it once per size.
 cuda::CudaBackend* BackendWithBlocks(int64_t block_bytes) {
   static auto* const backends = new std::vector<std::pair<int64_t, std::unique_ptr<cuda::CudaBackend>>>;
   for (const auto& [bytes, backend] : *backends) {
@@ -76,7 +76,7 @@ class GpuTiersTest : public GpuTest {
  protected:
   static constexpr int64_t kBlockBytes = int64_t{128} << 10;
 
-  // Runs the queries on the documents in device memory, and checks that the other tiers give the same bits.
+  // Runs the queries on the documents in device memory. Checks that the other tiers give the same bits.
   void ExpectSameInEveryTier(const RandomDocuments& documents, const std::vector<Query>& queries) {
     cuda::CudaBackend& backend = *BackendWithBlocks(kBlockBytes);
     ExecutorOptions options;
@@ -100,7 +100,7 @@ class GpuTiersTest : public GpuTest {
   }
 };
 
-// Teams of thread blocks cut documents of every document batch, and not only of the first one.
+// Teams of thread blocks must divide documents of every document batch, and not only of the first one.
 TEST_F(GpuTiersTest, TeamsOfLaterBlocksGiveTheSameBits) {
   cuda::CudaBackend& backend = *BackendWithBlocks(kBlockBytes);
   if (!backend.device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
@@ -128,7 +128,7 @@ TEST_F(GpuTiersTest, TeamsOfLaterBlocksGiveTheSameBits) {
   }
 }
 
-// One call has long queries of several query tiles and short ones, scans and lists.
+// The call mixes queries of several query tiles and short ones, over all documents or over lists.
 TEST_F(GpuTiersTest, ScansAndListsHaveTheSameBitsInEveryTier) {
   std::mt19937_64 random(TestSeed());
   for (const ScalarType type : kTypes) {
@@ -155,7 +155,7 @@ TEST_F(GpuTiersTest, ScansAndListsHaveTheSameBitsInEveryTier) {
   }
 }
 
-// A long list of consecutive documents is copied as a range of memory, once for all queries that have this list.
+// A long list of consecutive documents is copied as one range of memory, once for all queries with this list.
 TEST_F(GpuTiersTest, ListsOfConsecutiveDocumentsHaveTheSameBitsInEveryTier) {
   for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, RandomLengths(TestSeed() + 5, 10'000, 1, 6));
@@ -199,7 +199,7 @@ TEST_F(GpuTiersTest, QueriesOfOneRangeCopyItOnce) {
   }
 }
 
-// Some documents fill a document batch to its last row, and many lists ask for such documents at once.
+// Some documents fill a document batch to its last row, and many lists contain such documents.
 TEST_F(GpuTiersTest, DocumentsAsLongAsABlockAreScored) {
   const int64_t longest = kBlockBytes / 256;
   const RandomDocuments documents =
@@ -251,7 +251,7 @@ TEST_F(GpuTiersTest, AlignmentsAreTheSameInEveryTier) {
   }
 }
 
-// The lists of successive calls are skewed, and use a document cache that is far too small for all their documents.
+// Some documents occur in most lists. The document cache is much smaller than all documents of the lists together.
 TEST_F(GpuTiersTest, CachedDocumentsHaveTheSameBits) {
   CudaOptions options;
   options.stream_block_bytes = kBlockBytes;

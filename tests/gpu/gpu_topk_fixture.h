@@ -1,4 +1,4 @@
-// Runs selections on the device, over scores that a test makes, and compares them with the host's.
+// Selects the best scores on the device, from scores that a test makes, and compares the results with the host's.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -43,7 +43,7 @@ class GpuTopKTest : public GpuTest {
     return buffer;
   }
 
-  // The device memory of a LaunchSelect call. Buffers without defined content are filled with garbage. It can be
+  // The device memory of a LaunchSelect call. The buffers that the call writes are filled with garbage. The call can be
   // launched any number of times.
   class Call {
    public:
@@ -162,7 +162,7 @@ class GpuTopKTest : public GpuTest {
     return call.TakeResults();
   }
 
-  // Returns the expected results of a selection, by sorting on the host. A score of -0 becomes +0.
+  // Returns the expected results of a selection, which the host finds by sorting. A score of -0 becomes +0.
   static std::vector<Scored> Expected(const Problem& problem) {
     std::vector<Scored> all;
     for (size_t i = 0; i < problem.scores.size(); ++i) {

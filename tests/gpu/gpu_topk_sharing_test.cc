@@ -1,4 +1,4 @@
-// Tests selections that share the device with other work and with each other, and every way of calling one.
+// Tests selections of the best scores that share the device with other work and with each other.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -29,8 +29,8 @@ TEST_F(GpuTopKTest, ManyLargeQueriesTogether) {
   }
 }
 
-// Until the selection is done, another kernel occupies all multiprocessors but one. So the selection's running thread
-// blocks must not wait for blocks that cannot start.
+// Another kernel occupies all multiprocessors but one until the selection is done. The selection must succeed, so its
+// thread blocks must not wait for blocks that cannot start.
 TEST_F(GpuTopKTest, SelectionNeedsNoMoreThanOneMultiprocessor) {
   const cuda::Device& device = *backend().device();
   std::vector<float> skewed = Normal(TestSeed(), 300000);
@@ -65,7 +65,7 @@ TEST_F(GpuTopKTest, LaunchesOfOneStreamFollowEachOther) {
   for (size_t i = 0; i < problems.size(); ++i) ExpectSameBits(Expected(problems[i]), results[i]);
 }
 
-// Several executors select at the same time. The results must be the same however their thread blocks share the device.
+// Several executors select at the same time. The results must not depend on how their thread blocks share the device.
 TEST_F(GpuTopKTest, ConcurrentExecutorsGiveTheSameResults) {
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 16, std::vector<int64_t>(70000, 1));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -106,7 +106,7 @@ TEST_F(GpuTopKTest, ConcurrentExecutorsGiveTheSameResults) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Calls make copies or none, and the host waits for the results in each of the possible ways.
+// Calls with and without copies, and with each way in which the host can wait for results, must give the same results.
 TEST_F(GpuTopKTest, EveryWayOfCallingGivesTheSameResults) {
   const RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF16, 128, std::vector<int64_t>(6000, 3));
   const std::unique_ptr<Documents> loaded = Load(documents);
@@ -126,7 +126,7 @@ TEST_F(GpuTopKTest, EveryWayOfCallingGivesTheSameResults) {
   }
 }
 
-// A call scores and selects from a shard of more than a million documents. All of them are candidates.
+// Scores a shard of more than a million documents, all of which are candidates.
 TEST_F(GpuTopKTest, AShardOfAMillionDocuments) {
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 8, std::vector<int64_t>((1 << 20) + 1, 1));

@@ -1,4 +1,4 @@
-// Compares selection on the device with sorting on the host. The test makes the scores, so that nothing is scored.
+// Compares selection of the best scores on the device with sorting on the host. The test makes up the scores.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -57,7 +57,7 @@ TEST_F(GpuTopKTest, MillionsOfCandidates) {
   for (size_t count : {size_t{1} << 20, size_t{3000001}}) {
     std::vector<float> scores = Normal(TestSeed(), count);
     for (int32_t k : {1, 100, 10000}) Check({{scores, k}});
-    // The scores are rounded to a few values, so that the k-th best is one of thousands of equal scores.
+    // Rounds the scores to a few values, so that the k-th best is one of thousands of equal scores.
     for (float& score : scores) score = std::round(score * 4.0f) / 4.0f;
     for (int32_t k : {100, 10000}) Check({{scores, k}});
   }
@@ -70,7 +70,7 @@ TEST_F(GpuTopKTest, TwentyRunsGiveTheSameResults) {
   for (int run = 1; run < 20; ++run) ExpectSameBits(first[0], Select({{scores, 2000}})[0]);
 }
 
-// Sizes are on both sides of those where the plan changes, with every remainder modulo four.
+// The numbers of scores are just below and above those at which the plan changes, with every remainder modulo four.
 TEST_F(GpuTopKTest, EverySizeAroundThePlansEdges) {
   const std::vector<float> scores = Normal(TestSeed(), 140000);
   for (size_t edge : {4096, 8192, 16384, 24576, 65536, 131072}) {
@@ -96,16 +96,15 @@ TEST_F(GpuTopKTest, AdversarialScores) {
         if (i / 128 % static_cast<size_t>(plan.splits) == 0) one_split[i] += 100.0f;
       }
     }
-    // Four inputs: the best scores are adjacent at the end, or the best scores are every 4th, every 128th or every
-    // 4,096th score.
+    // Four inputs: the last fifth of the scores is the best, or every 4th, every 128th or every 4,096th score is among
+    // the best.
     std::vector<float>& block = kinds.emplace_back(normal);
     for (size_t i = count - count / 5; i < count; ++i) block[i] += 100.0f;
     for (size_t period : {4, 128, 4096}) {
       std::vector<float>& periodic = kinds.emplace_back(normal);
       for (size_t i = 0; i < count; i += period) periodic[i] += 100.0f;
     }
-    // Two inputs: one score is far above and one far below all others; or the scores are spread over the whole range of
-    // floats.
+    // Two inputs: one score is far above and one far below all others, or the scores cover the whole range of floats.
     std::vector<float>& outliers = kinds.emplace_back(normal);
     outliers[count / 3] = 1e30f;
     outliers[count / 2] = -1e30f;
@@ -113,7 +112,7 @@ TEST_F(GpuTopKTest, AdversarialScores) {
     for (float& score : wide) {
       score = std::ldexp(random() % 2 == 0 ? score : -score, static_cast<int>(random() % 240) - 120);
     }
-    // Scores form clusters of equal values. The k-th best score is inside, between or below the clusters.
+    // The scores are clusters of equal values. The k-th best score is inside of, between or below the clusters.
     std::vector<float>& clusters = kinds.emplace_back(normal);
     for (size_t i = 0; i < count; ++i) clusters[i] = i % 2 == 0 ? -1.0f : i < 12000 ? 2.0f : 1.0f;
     std::vector<float>& nearly = kinds.emplace_back(count, 1.0f);
@@ -131,7 +130,7 @@ TEST_F(GpuTopKTest, AdversarialScores) {
   }
 }
 
-// The test takes every path of a selection, and is small enough for the sanitizers.
+// Takes every code path of a selection. The test is small enough for the sanitizers.
 TEST_F(GpuTopKTest, EveryPathOnLittleData) {
   const std::vector<float> normal = Normal(TestSeed(), 40003);
   const auto first = [&](std::ptrdiff_t count) { return std::vector<float>(normal.begin(), normal.begin() + count); };
@@ -143,7 +142,7 @@ TEST_F(GpuTopKTest, EveryPathOnLittleData) {
   for (size_t i = 0; i < clusters.size(); ++i) clusters[i] = i % 2 == 0 ? -1.0f : i < 12000 ? 2.0f : 1.0f;
   Check({{first(1000), 100}});    // ranks all candidates
   Check({{first(5000), 100}});    // one thread block, by buckets
-  Check({{first(5000), 2000}});   // few thread blocks, by histograms, ranked by bins
+  Check({{first(5000), 2000}});   // few thread blocks, by histograms
   Check({{first(40003), 1000}});  // several thread blocks, by buckets
   Check({{one_split, 700}});      // a list of keys overflows
   Check({{clusters, 8000}});      // bins are too full

@@ -13,8 +13,8 @@
 
 namespace maxsim::test {
 
-// Launches thread blocks of `shared_bytes` of shared memory each. They run until *release is not 0, or for ten seconds.
-// Block i sets holding[i] when it starts, for i below `num_blocks`. All these words are in pinned host memory.
+// Launches `num_blocks` thread blocks with `shared_bytes` of shared memory each. Block i sets holding[i] to 1 when it
+// starts. All blocks run until *release is not 0, at most ten seconds. Both pointers must be to pinned host memory.
 cudaError_t LaunchHold(int num_blocks, int shared_bytes, uint32_t* holding, const uint32_t* release,
                        cudaStream_t stream);
 

@@ -5,7 +5,7 @@
 
 namespace maxsim::test {
 
-// Launches a kernel that traps. Afterwards the process can no longer use the device's context.
+// Launches a kernel that traps. Afterwards the process can no longer use the device.
 cudaError_t LaunchTrap(cudaStream_t stream);
 
 }  // namespace maxsim::test

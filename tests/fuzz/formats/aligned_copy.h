@@ -1,4 +1,4 @@
-// Makes an aligned copy of an input, for targets whose parsers expect the alignment of a mapped file.
+// Makes an aligned copy of an input, for targets whose parsers expect memory as aligned as a mapped file.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct FreeMemory {
   void operator()(char* data) const { std::free(data); }
 };
 
-// Returns a copy of the bytes at a multiple of `alignment`, a power of two. The memory is one byte longer than the
-// input, which may be empty; a sanitizer reports reads past that byte.
+// Returns a copy of the bytes whose address is a multiple of `alignment`, a power of two. The memory has one extra
+// byte, because the input may be empty. A sanitizer reports reads past that byte.
 inline std::unique_ptr<char, FreeMemory> AlignedCopy(std::string_view bytes, size_t alignment) {
   void* data = nullptr;
   Require(posix_memalign(&data, alignment, bytes.size() + 1) == 0, "the target has memory");

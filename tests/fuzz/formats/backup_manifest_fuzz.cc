@@ -1,5 +1,5 @@
-// Fuzzes the manifest of a backup: an accepted one names no file outside of its folders, and is unchanged when written
-// and read again.
+// Fuzzes the manifest of a backup. An accepted manifest must name no file outside of its folders, and must not change
+// when it is written and read again.
 #include <string>
 
 #include "backup/backup_manifest.h"

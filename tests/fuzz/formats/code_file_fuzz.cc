@@ -1,6 +1,6 @@
-// Fuzzes a file of a shard's codes: an accepted file can be read to its last byte, and scales and bounds are in range.
+// Fuzzes a file of a shard's codes. All bytes of an accepted file must be readable, and scales and bounds in range.
 //
-// The first bytes give what a manifest would state: file, dimension, type of the vectors, factors, documents, tokens.
+// The first bytes are the values of the manifest: file, dimension, type of the vectors, factors, documents, tokens.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,5 +1,5 @@
-// Fuzzes a JSON Lines file of documents. For each line, the streaming parser must agree with a parser that builds the
-// whole document, and a second pass over the file must find the same documents as the first.
+// Fuzzes a JSON Lines file of documents. For each line, the streaming parser must agree with a parser that builds a
+// tree. A second pass over the file must find the same documents as the first.
 #include <algorithm>
 #include <memory>
 #include <optional>

@@ -1,6 +1,6 @@
-// Fuzzes the file of a shard's fields: an accepted file can be read to its last value, and values are in range.
+// Fuzzes the file of a shard's fields. All values of an accepted file must be readable and in range.
 //
-// The first byte is the number of documents, which a manifest would state. There is one field of each kind.
+// The first byte is the number of documents, which a manifest would give. The shard has one field of each kind.
 #include <cmath>
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
-// Fuzzes the reading of fields from payloads. Each line of the input is a payload. If its values are accepted, the
-// target writes them to a file, and must read the same values back.
+// Fuzzes the reading of fields from payloads. Each line of the input is a payload. Accepted values are written to a
+// file, from which the target must read the same values.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// Fuzzes the whole import of an archive that a user gives to maxsim-shard build: .npz or safetensors, also with
-// quantised tokens. An accepted archive has as many tokens, ids and payloads as it announces.
+// Fuzzes the import of an archive by maxsim-shard build: .npz or safetensors, also with quantised tokens. An accepted
+// archive must have as many tokens, ids and payloads as its header says.
 #include <algorithm>
 #include <cstdint>
 
@@ -11,7 +11,7 @@
 namespace maxsim::fuzz {
 namespace {
 
-// Reads all payloads. The import may still refuse a payload here, because it has not read the payloads before.
+// Reads all payloads. The import reads payloads here for the first time, so it may still refuse one.
 void ReadPayloads(collection::Import& import) {
   for (const int32_t size : import.catalog->payload_sizes) {
     const absl::StatusOr<std::string_view> payload = import.payloads->Next();

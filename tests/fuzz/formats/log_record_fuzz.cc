@@ -1,5 +1,5 @@
-// Fuzzes a value of a live collection's log: an accepted record is within the limits, and its serialization has the
-// same bytes. The first byte chooses the collection's type of ids and its row size.
+// Fuzzes a record of a live collection's log. An accepted record must be within the limits, and must have the same
+// bytes when it is written again. The first byte of the input chooses the type of ids and the row size.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,7 +19,7 @@ void FuzzLogRecord(std::string_view input) {
   if (input.empty()) return;
   const IdType id_type = (input[0] & 1) != 0 ? IdType::kInt64 : IdType::kString;
   const int64_t row_bytes = (input[0] & 2) != 0 ? 8 : 256;
-  // The copy is exactly as long as the value, so that the sanitizer reports reads past its end.
+  // The copy has exactly the size of the value, so that the sanitizer reports reads past its end.
   const std::unique_ptr<char[]> bytes(new char[input.size() - 1]);
   input.substr(1).copy(bytes.get(), input.size() - 1);
   const std::string_view value(bytes.get(), input.size() - 1);

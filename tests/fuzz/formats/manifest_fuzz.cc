@@ -1,4 +1,5 @@
-// Fuzzes a collection's manifest: an accepted one is within its limits, and is unchanged when written and read again.
+// Fuzzes a collection's manifest. An accepted manifest must be within the limits, and must not change when it is
+// written and read again.
 #include <cstdint>
 #include <string>
 

@@ -1,4 +1,4 @@
-// Fuzzes NumPy's .npy files: both ways to read an accepted file yield as many elements as its header says.
+// Fuzzes NumPy's .npy files. Both ways to read an accepted file must yield as many elements as its header says.
 #include <cstdint>
 #include <string>
 #include <vector>

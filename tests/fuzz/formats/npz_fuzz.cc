@@ -1,5 +1,5 @@
-// Fuzzes NumPy's .npz archives: every accepted member lies inside the file, and either unpacks to the announced size or
-// fails with an error.
+// Fuzzes NumPy's .npz archives. Every accepted member must lie inside the file, and must either unpack to the size in
+// its header or fail with an error.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kBlockBytes = 16 * 1024;
 
-// Reads the stream to its end. Returns whether it had all announced bytes. The loop is short enough, because an
-// announced size is at most a thousand times the compressed size.
+// Reads the stream to its end. Returns whether the stream had all `size` bytes. The loop ends soon, because the size in
+// a header is at most a thousand times the compressed size.
 bool ReadAll(collection::ByteStream& stream, int64_t size) {
   std::string block(kBlockBytes, '\0');
   for (int64_t left = size; left > 0;) {

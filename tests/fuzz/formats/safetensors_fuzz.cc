@@ -1,5 +1,5 @@
-// Fuzzes the safetensors container: an accepted header names every byte of the file once, and is unchanged when written
-// and read again.
+// Fuzzes the safetensors container. An accepted header must cover every byte of the file exactly once, and must not
+// change when it is written and read again.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// Fuzzes a shard file: an accepted file can be read to its last byte, and every document is within the limits.
+// Fuzzes a shard file. All bytes of an accepted file must be readable, and every document must be within the limits.
 #include <cmath>
 #include <cstdint>
 #include <memory>

@@ -1,6 +1,6 @@
-// Fuzzes the bytes that a client sends to the gRPC port before its first call. However the bytes are cut into pieces,
-// the gate's scanner must return the same units, must return all bytes, and must hold no more bytes than its limits
-// allow.
+// Fuzzes the bytes that a client sends to the gRPC port before its first call. In whatever pieces the bytes arrive, the
+// gate's scanner (which reads them before gRPC does) must return the same results and all bytes. It must never hold
+// more bytes than its limits allow.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
-// Fuzzes HTTP heads and bodies as a connection of the transport reads them: the same bytes give the same requests and
-// the same answers however they are cut, and every answer is whole. The first byte chooses the cuts. A byte 1 stands
-// for 5,000 letters, so that short inputs pass the limits.
+// Fuzzes HTTP heads and bodies as a connection reads them. In whatever pieces the bytes arrive, the server must see the
+// same requests and give the same, complete answers. The first byte of the input chooses the pieces. Each byte 1
+// becomes 5,000 letters, so that short inputs exceed the limits.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr uint64_t kMaxBody = 8192;
 
-// Answers immediately, and notes each request. If a path begins with /n, answers before the body is read.
+// Answers each request immediately, and records it. If a path begins with /n, answers before the body is read.
 class NotingApplication final : public http::Application {
  public:
   std::optional<http::Response> Begin(const http::Request& request) override {
@@ -43,7 +43,7 @@ class NotingApplication final : public http::Application {
   }
 
   http::Response Refuse(const http::Request& request, int status, const absl::Status& why) override {
-    // If a head is both too large and malformed, the cuts decide which error the server finds first.
+    // If a head is both too large and malformed, the sizes of the pieces decide which of the two errors is found first.
     const int noted = status == 431 ? 400 : status;
     Note(absl::StrCat("refuse ", noted), request);
     ++num_answers_;
@@ -68,14 +68,14 @@ class NotingApplication final : public http::Application {
   int num_answers_ = 0;
 };
 
-// The requests that the server read from one connection, and the answers that the client got.
+// The requests that the server read from a connection, and the answers that the client got.
 struct Exchange {
   std::string notes;
   std::string answers;
   int num_answers = 0;
 };
 
-// Cuts the bytes into pieces of random sizes: from 1 to 2, 4, ... or 256 bytes, depending on the seed.
+// Returns random sizes of pieces: at least 1 and at most 2, 4, ... or 256 bytes, depending on the seed.
 class Cuts {
  public:
   explicit Cuts(unsigned char seed) : state_(seed * uint64_t{2654435761} + 1), bits_(seed % 8 + 1) {}
@@ -141,13 +141,13 @@ Exchange Serve(std::string_view bytes, Cuts* cuts) {
   Require(connections.size() == 0, "a connection ends when its client has");
   exchange.notes = application.notes();
   exchange.num_answers = application.num_answers();
-  // The server sends "100 Continue" only if the body has not arrived yet, so this depends on where the input is cut.
-  // Removes the line, so that answers can be compared.
+  // The server sends "100 Continue" only if the body has not arrived yet, which depends on the pieces. Removes this
+  // line, so that answers can be compared.
   exchange.answers = absl::StrReplaceAll(exchange.answers, {{"HTTP/1.1 100 Continue\r\n\r\n", ""}});
   return exchange;
 }
 
-// Returns the number of answers in `text`. Requires that `text` holds only complete answers.
+// Returns the number of answers in `text`. Fails if `text` has anything else than complete answers.
 int CountAnswers(std::string_view text) {
   constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   constexpr std::string_view kLength = "\r\nContent-Length: ";
@@ -174,7 +174,7 @@ void FuzzHttp(std::string_view input) {
   if (input.empty()) return;
   std::string bytes;
   for (const char c : input.substr(1)) c == '\1' ? bytes.append(5000, 'x') : bytes.append(1, c);
-  // Ends the last head. If a head had no end, the cuts would decide whether the server finds an error in it.
+  // Ends the last head. Whether the server finds an error in a head without an end would depend on the pieces.
   bytes += "\r\n\r\n";
   if (bytes.size() > 64 * 1024) return;  // the socket's buffer has no room for more
   const Exchange whole = Serve(bytes, nullptr);

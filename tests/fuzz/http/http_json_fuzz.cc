@@ -1,5 +1,5 @@
-// Fuzzes the JSON of calls. If a request is accepted, its message must equal the body as a parser that builds the whole
-// document reads it. Answers must be valid JSON, whatever ids, payloads and messages hold.
+// Fuzzes the JSON of calls. The message of an accepted request must equal what a parser that builds a tree finds in the
+// body. Answers must be valid JSON, whatever ids, payloads and messages contain.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -58,7 +58,7 @@ void CheckMatrix(const json& query, const v1::TokenMatrix& tokens) {
   }
 }
 
-// Returns a member of the body, by whichever of its names the body uses; null if the body lacks it.
+// Returns a member of the body under whichever of its names the body uses, or null if the body has none of them.
 json MemberOf(const json& body, http::Member member) {
   for (const http::MemberName& known : http::kMemberNames) {
     if (known.member == member && body.contains(known.name)) return body[std::string(known.name)];
@@ -168,8 +168,8 @@ void CheckRequest(const json& body, bool strings_are_texts, const v1::RerankRequ
   CheckRefinement(MemberOf(body, http::Member::kRefinement), request);
 }
 
-// Returns whether a name appears twice in an object of the body. The parser that builds a tree keeps only one of the
-// two members.
+// Returns whether an object of the body has two members of the same name. The parser that builds a tree keeps only one
+// of them.
 bool HasTwins(const std::string& body) {
   std::vector<std::set<std::string>> open;
   bool has_twins = false;

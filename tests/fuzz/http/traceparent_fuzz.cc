@@ -1,6 +1,6 @@
-// Fuzzes the headers of a trace. An accepted traceparent must be written again as it was read, except for its version
-// and its flags. The server must pass on a prefix of the tracestate. The input is the traceparent and, after the first
-// NUL byte, the tracestate.
+// Fuzzes the two headers of a trace. An accepted traceparent must not change when it is written again, except for its
+// version and flags. The server must pass on the beginning of the tracestate or all of it. The input is the
+// traceparent, a NUL byte, and the tracestate.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
-// Fuzzes a collector's answers to spans. In the input, the first byte is the status code of the call, the bytes up to
-// the first NUL are its message, and the rest is the response.
+// Fuzzes the answers of a trace collector. The first byte of the input is the status code of the call. Then follow the
+// status message, a NUL byte, and the response.
 #include <algorithm>
 #include <cstdint>
 #include <string>

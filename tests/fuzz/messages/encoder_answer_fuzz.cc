@@ -1,10 +1,10 @@
 // Fuzzes the answers of an encoder in each dialect: a whole HTTP answer, as a connection reads it, or only a body. If
-// an answer is accepted, its matrices must be scorable and equal the body's numbers. If it is refused, the error
-// message must be printable and must not contain the token.
+// an answer is accepted, its matrices must have the numbers of the body, and scoring must be possible. If it is
+// refused, the error message must be printable and must not contain the bearer token.
 //
-// The first byte of the input chooses the dialect and whether the input has an HTTP head. The second chooses the number
-// of texts and the dimension, the third the pieces in which the connection receives the other bytes. A digit, such as
-// '2', stands for its value, so that inputs can be written by hand.
+// The first byte of the input chooses the dialect, and whether the input has an HTTP head. The second byte chooses the
+// number of texts and the dimension. The third byte chooses the pieces in which the other bytes arrive. A digit such as
+// '2' stands for its value, so that inputs can be written by hand.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -48,7 +48,7 @@ void RequirePrintable(const std::string& text) {
   }
 }
 
-// An encoder on the loopback interface that answers each connection with given bytes, and an event loop for the client.
+// An encoder on this machine that answers each connection with given bytes, and an event loop for the client.
 class Encoder {
  public:
   Encoder() : acceptor_(loop_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)) {
@@ -56,8 +56,8 @@ class Encoder {
     peer_.url.port = std::to_string(acceptor_.local_endpoint().port());
   }
 
-  // Makes a call, answers it with `bytes` and closes the connection. Returns the call's outcome. If `seed` is 0, sends
-  // the bytes in one piece, otherwise in several.
+  // Makes a call, answers it with `bytes`, and closes the connection. Returns the outcome of the call. Sends the bytes
+  // in one piece if `seed` is 0, otherwise in several.
   HttpOutcome Answer(std::string_view bytes, unsigned seed) {
     boost::system::error_code ignored;
     std::optional<HttpOutcome> outcome;
@@ -76,7 +76,7 @@ class Encoder {
       step();
       acceptor_.accept(socket, ignored);
     }
-    // Waits for the request: closing a connection with unread bytes would reset it, and the answer might be lost.
+    // Waits for the request. Closing a connection with unread bytes would reset it, and the answer could be lost.
     while (socket.available() == 0) step();
     std::string request(socket.available(), ' ');
     socket.receive(asio::buffer(request));
@@ -128,14 +128,14 @@ std::optional<std::string> BodyOf(std::string_view answer, unsigned seed) {
   return std::move(whole.body);
 }
 
-// Narrows a number as the server does: a 64-bit integer directly to float, not by way of a double.
+// Narrows a number as the server does: converts a 64-bit integer directly to float, without a double in between.
 float ValueOf(const nlohmann::json& value) {
   const bool is_large = value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
   if (value.is_number_integer() && !is_large) return static_cast<float>(value.get<int64_t>());
   return static_cast<float>(value.get<double>());
 }
 
-// Requires the same matrices that a DOM parser finds in TEI's [[[value, ...], ...], ...].
+// Requires the same matrices that a parser that builds a tree finds in TEI's format, [[[value, ...], ...], ...].
 void CheckTei(std::string_view body, const encoder::Answer& answer) {
   const nlohmann::json lists = nlohmann::json::parse(body);
   Require(lists.size() == answer.texts.size(), "each text has its list");
@@ -172,7 +172,7 @@ void CheckAnswer(Dialect dialect, std::string_view body, size_t num_texts, int32
 }
 
 void CheckError(std::string_view body) {
-  // Each byte 1 of the input is replaced by the token, so that the fuzzer need not find the token itself.
+  // Replaces each byte 1 of the input by the bearer token, because the fuzzer would hardly find the token itself.
   std::string quoting;
   for (const char c : body) c == '\1' ? quoting.append(kSecret) : quoting.append(1, c);
   const std::string said = encoder::SaidInError(quoting, kSecret);

@@ -1,9 +1,9 @@
-// Fuzzes the router's handling of answers from its groups of servers. Whatever the groups answer to a split request,
-// the router's check and merge must give a right answer or an error.
+// Fuzzes the router's handling of its groups' answers to Rerank. Whatever the groups answer, the router must merge the
+// answers correctly or return an error.
 //
-// The first byte of the input chooses the request, the second an option of the request, the third how the rest is read
-// (see ReadAnswers) and which part is lost, the fourth top_k. The rest holds the answers of two parts: either their
-// bytes, or changes to right answers. Changed answers get further into the merge than random bytes.
+// The first byte of the input chooses the request, the second an option of the request. The third byte chooses how the
+// rest is read (see ReadAnswers) and which part is lost, the fourth top_k. The rest holds the answers of two parts:
+// either their bytes, or changes to correct answers. Changed answers pass more checks than random bytes.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -119,8 +119,8 @@ void Change(Reader& input, v1::QueryResult& result) {
   }
 }
 
-// Returns the answers of the parts. If `how` is even, the input has the answers' bytes, each answer preceded by its
-// length in two bytes. If `how` is odd, the input has changes to right answers, of six bytes each.
+// Returns the answers of the parts. If `how` is even, the input has the bytes of each answer after its length (two
+// bytes). If `how` is odd, the input has changes to correct answers, of six bytes each.
 Answers ReadAnswers(uint8_t how, Reader& input, const cluster::SplitRequest& split) {
   Answers answers;
   for (const cluster::PartRequest& part : split.parts) {
@@ -146,7 +146,8 @@ Answers ReadAnswers(uint8_t how, Reader& input, const cluster::SplitRequest& spl
   return answers;
 }
 
-// Returns the scores that the merged answer to a query must have: those in the parts' answers that belong to the page.
+// Returns the scores that the merged answer to a query must have: the scores in the parts' answers that are in the
+// requested page.
 std::vector<float> ScoresOf(const cluster::SplitRequest& split, const Answers& answers, int query) {
   std::vector<float> scores;
   for (size_t i = 0; i < answers.size(); ++i) {

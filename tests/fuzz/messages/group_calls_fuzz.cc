@@ -1,9 +1,9 @@
-// Fuzzes the router's handling of the answers of its groups of servers to every call except Rerank (which
-// group_answers_fuzz.cc fuzzes): writes and reads of documents, explanations, changes of collections, and the servers'
-// descriptions of themselves. The router must refuse an answer, or make it part of a right answer.
+// Fuzzes the router's handling of its groups' answers to all calls except Rerank: writes and reads of documents,
+// explanations, changes of collections, and GetInfo. The router must refuse an answer, or use it for a correct answer.
+// group_answers_fuzz.cc fuzzes Rerank.
 //
 // The first byte of the input chooses the call, the second its options. The rest holds the answers of two parts: either
-// their bytes, each answer preceded by its length in two bytes, or changes to right answers.
+// the bytes of each answer after its length (two bytes), or changes to correct answers.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -126,8 +126,8 @@ v1::GetResponse RightAnswer(const v1::GetRequest& request) {
   return answer;
 }
 
-// Returns the answers that the input describes. If `is_raw`, the input has their bytes; otherwise it has changes to
-// make in the answers `right`.
+// Returns the answers that the input describes. If `is_raw`, the input has their bytes, otherwise it has changes to the
+// answers `right`.
 template <typename Response>
 std::vector<Response> ReadAnswers(Reader& input, bool is_raw, std::vector<Response> right) {
   if (is_raw) {
@@ -147,8 +147,8 @@ bool IsFault(const std::optional<cluster::AnswerFault>& fault) {
   return true;
 }
 
-// Returns the input's answers to the sent requests, one for each. Returns no answers if `check` finds a fault in one of
-// them, because the router would then fail the whole call.
+// Returns one answer of the input for each request that was sent. If `check` finds a fault in an answer, returns none,
+// because the router would fail the whole call.
 template <typename Request, typename Response, typename Check>
 std::vector<absl::StatusOr<Response>> CheckedAnswers(Reader& input, bool is_raw,
                                                      const cluster::DealtCall<Request>& sent, Check check) {
@@ -162,7 +162,7 @@ std::vector<absl::StatusOr<Response>> CheckedAnswers(Reader& input, bool is_raw,
   return checked;
 }
 
-// Requires that the merged answer has, for each write of the client, the result from the part that got the write.
+// Requires that the merged answer has the result of each write of the client, from the part that got the write.
 template <typename Request, typename Response>
 void CheckWrites(int num_writes, const cluster::DealtCall<Request>& sent,
                  const std::vector<absl::StatusOr<Response>>& answers, const Response& merged) {
@@ -177,7 +177,7 @@ void CheckWrites(int num_writes, const cluster::DealtCall<Request>& sent,
   }
 }
 
-// Requires that the merged answer has the document of each id of the request, or lists the id as missing. Documents and
+// Requires that each id of the request has a document in the merged answer or is listed as missing. Documents and
 // missing ids must each be in the order of the request.
 void CheckReads(const v1::GetRequest& request, const v1::GetResponse& merged) {
   const bool has_int_ids = request.has_int_ids();
@@ -279,7 +279,7 @@ void FuzzChanges(Reader& input, uint8_t options) {
   Require(answer.sequence() >= kSequence && answer.sequence() < uint64_t{1} << 53, "a snapshot holds what was seen");
 }
 
-// Fuzzes answers to a delete with a filter. The router sends such a delete to all parts.
+// Fuzzes the answers to a delete with a filter, which the router sends to all parts.
 void FuzzMatchingDeletes(Reader& input, bool is_raw, const cluster::CollectionView& collection) {
   const auto request = std::make_shared<v1::DeleteRequest>();
   request->set_collection("c");

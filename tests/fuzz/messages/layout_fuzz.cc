@@ -1,5 +1,5 @@
-// Fuzzes the two forms in which a layout comes from outside: the value of its key in the key-value store, and the body
-// of the call over HTTP that sets it. What is accepted is what a parser of the whole document reads.
+// Fuzzes the two forms of a layout (which group owns which slots): the value in the key-value store, and the body of
+// the HTTP call that sets it. An accepted layout must equal what a parser that builds a tree reads.
 #include <string>
 #include <vector>
 

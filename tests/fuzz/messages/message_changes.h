@@ -1,4 +1,4 @@
-// Changes one place of any message. The bytes of a fuzzed input choose the place and the new value.
+// Changes one place of a message. Bytes of the fuzzed input choose the place and the new value.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace maxsim::fuzz {
 
-// Maps `value` to a number: a small number, or a number near the limits of an integer type.
+// Maps `value` to an integer, which is either small or near the limits of an integer type.
 inline int64_t NumberOf(uint32_t value) {
   switch (value >> 30) {
     case 0:
@@ -66,8 +66,8 @@ inline void SetScalar(google::protobuf::Message& message, const google::protobuf
   }
 }
 
-// Changes one place of the message. Reads two bytes for each nested message on the way to the place, and four bytes for
-// the value.
+// Changes one place of the message. Reads two bytes per nested message on the way to the place, then four bytes for the
+// new value.
 inline void ChangeMessage(Reader& input, google::protobuf::Message& message) {
   using google::protobuf::FieldDescriptor;
   const google::protobuf::Descriptor& type = *message.GetDescriptor();

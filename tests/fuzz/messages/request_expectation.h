@@ -1,5 +1,4 @@
-// Computes the expected answer to an accepted request directly from the message: the candidates, and their scores in
-// FP64.
+// Computes the expected answer to an accepted request directly from the message: the candidates and their FP64 scores.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ struct ExpectedQuery {
   test::RandomDocuments inline_documents;  // the request's own documents; empty if the request names stored ones
   const test::RandomDocuments* documents = nullptr;
   std::vector<uint32_t> ordinals;   // candidates as numbers of `documents`, each once
-  std::vector<uint64_t> positions;  // the position in the request's list of each of `ordinals`
+  std::vector<uint64_t> positions;  // for each of `ordinals`, its position in the request's list
   std::vector<std::string> missing_strings;
   std::vector<int64_t> missing_ints;
   test::RandomQuery query;
@@ -51,7 +50,7 @@ inline test::RandomDocuments FromProto(const v1::InlineDocuments& list, const Kn
   return test::StoredAs(documents, storage);
 }
 
-// Adds an id of the request's list. `ordinal` is its document; if there is none, adds the id to `missing`, once.
+// Adds an id of the request's list. `ordinal` is its document. If there is no document, adds the id to `missing`, once.
 template <typename Id>
 void AddListed(const Id& id, uint64_t position, std::optional<uint32_t> ordinal, std::set<Id>& seen,
                std::vector<Id>& missing, ExpectedQuery& expected) {
@@ -91,7 +90,7 @@ inline void Expect(const v1::Candidates& candidates, const KnownCollection& know
   }
 }
 
-// Fills `expected`. The caller must not move or copy it afterwards, because it has pointers to its own members.
+// Fills `expected`. The caller must not move or copy it later, because it has pointers to its own members.
 inline void Expect(const v1::RerankRequest& request, const v1::Query& query, const KnownCollection& known,
                    ExpectedQuery& expected) {
   Expect(query.has_candidates() ? query.candidates() : request.candidates(), known, expected);

@@ -1,5 +1,5 @@
-// Fuzzes a rerank request from the bytes on the wire to its answer. If a request is accepted, the target scores it and
-// compares every score, id, position and missing id of the answer with the FP64 reference.
+// Fuzzes a rerank request, from its bytes to the answer. If a request is accepted, the target scores it. Then it
+// compares the scores, ids, positions and missing ids of the answer with an FP64 reference.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -19,9 +19,9 @@
 namespace maxsim::fuzz {
 namespace {
 
-// The relative bound of a score's error holds only for FP32's normal numbers. A product below them loses bits: at most
-// the smallest normal number per product, times the weights and scales that multiply the product. A query of an INT8
-// collection loses bits in the same way when it is rotated, and the products multiply this error by up to 127.
+// The relative error bound holds only for normal FP32 numbers. A smaller product loses at most the smallest normal
+// number, times the weights and scales that multiply the product. The rotation of a query of an INT8 collection has
+// such errors, too, and the products multiply them by up to 127.
 constexpr double kRelativeError = 1e-5;
 constexpr double kLargestI8 = 127;
 
@@ -47,7 +47,7 @@ void CheckId(const ExpectedQuery& expected, const KnownCollection& known, const 
   Require(result.int_ids().ids(rank) == test::CorpusIntId(document), "the integer id is the document's");
 }
 
-// Checks that every query token is matched with the most similar token of the document.
+// Checks that every query token is matched with the document token of the largest similarity.
 void CheckAlignment(const ExpectedQuery& expected, size_t idx, const v1::Alignment& alignment) {
   const uint32_t ordinal = expected.ordinals[idx];
   const auto num_tokens = static_cast<int>(expected.query.tokens.num_tokens());
@@ -94,8 +94,8 @@ void CheckHits(const ExpectedQuery& expected, const KnownCollection& known, cons
     }
     if (request.return_alignments()) CheckAlignment(expected, idx, result.alignments(rank));
     if (rank == 0) continue;
-    // Results are ordered by their sums. With `normalize`, two different sums may round to the same mean, so the order
-    // of equal means is not checked.
+    // Results are ordered by sums. With `normalize`, two different sums may round to the same mean, so the order of
+    // equal means is not checked.
     Require(!request.normalize() || result.scores(rank - 1) >= result.scores(rank), "means do not increase");
     if (request.normalize()) continue;
     Require(RanksBefore(Scored{result.scores(rank - 1), static_cast<uint32_t>(result.positions(rank - 1))},
@@ -129,7 +129,7 @@ void CheckResult(const v1::RerankRequest& request, const v1::Query& query, const
   CheckHits(expected, known, request, result);
 }
 
-// Returns whether the server may refuse the request with this code, if the collection has this generation.
+// Returns whether the server may refuse the request with this code. `generation` is the collection's generation.
 bool IsRefusal(const v1::RerankRequest& request, uint64_t generation, absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
@@ -169,8 +169,7 @@ void FuzzRequest(std::string_view input) {
   }
   const bool fits = service::CheckAnswerSize(translated->answer, scored, limits).ok();
   const v1::RerankResponse response = service::BuildResponse(translated->answer, scored);
-  // The 512 bytes allow for the fields of an answer that are not results: the request's id, the generation, the
-  // timings.
+  // The 512 bytes are for the fields of an answer that are not results: request id, generation and timings.
   Require(!fits || response.ByteSizeLong() <= limits.max_answer_bytes + 512, "an answer has the size it was given");
   Require(response.results_size() == request.queries_size(), "a result a query");
   Require(response.request_id() == request.request_id(), "the request's id comes back");

@@ -1,5 +1,5 @@
-// Mutates a rerank request as a message, so that most inputs reach the scoring: changes any field, and then sets the
-// matrices' dimensions so that they fit their data. Mutates some inputs as bytes, to find faults of the wire format.
+// Mutates a rerank request as a message, so that most inputs are valid enough to be scored. Changes any field, then
+// makes the matrices' dimensions fit their data. Mutates some inputs as bytes, to find bugs in parsing.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -95,7 +95,7 @@ void Mutate(Message& message, Random& random) {
   }
 }
 
-// Sets a matrix's dimension to that of all collections, and its number of rows to the number that its bytes hold.
+// Sets the dimension of a matrix to that of all collections, and its number of rows to what its bytes contain.
 void Fit(v1::TokenMatrix& matrix) {
   if (matrix.dtype() < v1::DATA_TYPE_F32 || matrix.dtype() > v1::DATA_TYPE_BF16) matrix.set_dtype(v1::DATA_TYPE_F32);
   const size_t row_bytes = kRequestDim * SizeOf(static_cast<ScalarType>(matrix.dtype()));

@@ -1,5 +1,5 @@
-// The server of the target for requests: small collections of every kind, which stay loaded, and a lane that scores on
-// the calling thread.
+// The server of the fuzz target for requests. It keeps small collections of every kind loaded, and scores on the
+// calling thread.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ struct KnownCollection {
 
 inline constexpr int32_t kRequestDim = 8;
 
-// Returns limits so small that a request of a few hundred bytes can exceed each of them.
+// Returns limits that a request of a few hundred bytes can exceed.
 inline service::RequestLimits SmallLimits() {
   service::RequestLimits limits;
   limits.max_queries_per_request = 4;

@@ -1,4 +1,5 @@
-// Fuzzes the XML of a store's answers: reading ends; paths and codes are as s3_xml.h promises; objects have keys.
+// Fuzzes the XML of S3's answers. Listings must end, paths and codes must be as s3_xml.h says, and objects must have
+// keys.
 #include <algorithm>
 #include <string>
 

@@ -1,5 +1,5 @@
-// Fuzzes the settings of a shared collection: the value of its key in the key-value store, which any client of NATS
-// with the permission can write. A server creates collections from what is accepted.
+// Fuzzes the settings of a shared collection. They are a value in NATS's key-value store, which every NATS client with
+// the permission can write. A server creates collections from accepted settings.
 #include "server/live/shared/settings_value.h"
 
 #include <string>

@@ -1,5 +1,5 @@
-// Fuzzes the receiver of snapshots that other servers send. The first line of the input has the announced bytes. Each
-// further line is a message, by its first letter:
+// Fuzzes the receiver of snapshots that other servers send. The first line of the input is the announced size. Each
+// further line is a message, whose kind is its first letter:
 //   f PATH=DATA  a file with its checksum, and then its data
 //   F PATH=N     a file of N bytes without its checksum
 //   d DATA       data;  b  a second beginning;  other letters: a message without contents

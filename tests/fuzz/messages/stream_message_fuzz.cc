@@ -1,4 +1,4 @@
-// Fuzzes the bytes that come from a stream: messages, raw and with a valid head; JetStream's answers to published
+// Fuzzes what servers read from NATS: messages of a stream, raw and with a valid head; JetStream's answers to published
 // messages; and whole messages of the NATS library with subjects and headers. The first byte chooses the kind of input
 // and the collection.
 #include <xxhash.h>
@@ -54,7 +54,7 @@ void CheckAnswer(std::string_view data) {
   Require(sequence.ok() || IsUtf8(std::string(sequence.status().message())), "a message is text");
 }
 
-// Removes the part of the input before its first NUL byte and returns it. (A header cannot contain NUL.)
+// Removes the input's bytes up to the first NUL byte, and returns them without the NUL. (A header cannot contain NUL.)
 std::string TakeField(std::string& input) {
   const size_t end = std::min(input.find('\0'), input.size());
   std::string field = input.substr(0, end);
@@ -62,8 +62,8 @@ std::string TakeField(std::string& input) {
   return field;
 }
 
-// Returns a message as the library delivers it. The input holds the subject, the reply subject, four headers, and then
-// the data. Returns null if the library refuses to make such a message.
+// Returns a message as the NATS library delivers it. The input has the subject, the reply subject, four headers, and
+// the data. Returns null if the library refuses to make the message.
 live::nats::Message MakeMessage(std::string input, std::string* reply, std::string* id, std::string* data) {
   const std::string subject = TakeField(input);
   *reply = TakeField(input);

@@ -1,4 +1,4 @@
-// Shared by the fuzz targets for answers of two groups of servers: a reader of the input, and a collection in two
+// For the fuzz targets that fuzz answers of two groups of servers: a reader of the input, and a collection in two
 // parts.
 #pragma once
 

@@ -60,8 +60,8 @@ void FuzzRun(std::string_view text) {
       RequireRefusal(lines.status());
       continue;
     }
-    // To break ties, a run's scores are lowered. A score below the lowest float becomes infinite, and no reader accepts
-    // that.
+    // Writing a run lowers scores to break ties. A score below the lowest float becomes infinite, which the parser
+    // refuses.
     const auto again = evaluation::ParseRun(*lines, "again.run");
     if (!again.ok()) {
       RequireRefusal(again.status());

@@ -1,6 +1,6 @@
-// Fuzzes a configuration from file, environment and flags. If a configuration is accepted, it must print as a file that
-// loads as the same configuration. Lines that begin with -- and a letter are flags, lines that begin with MAXSIM_ are
-// variables, and the other lines are the file.
+// Fuzzes a configuration from file, environment and flags. An accepted configuration, printed as a file, must load as
+// the same configuration. Input lines that begin with -- and a letter are flags, lines that begin with MAXSIM_ are
+// environment variables, and all other lines are the file.
 #include <map>
 #include <string>
 #include <vector>
@@ -25,7 +25,7 @@ Sources Split(std::string_view input) {
   for (const absl::string_view line : absl::StrSplit(absl::string_view(input.data(), input.size()), '\n')) {
     const size_t equals = line.find('=');
     if (absl::StartsWith(line, "--") && line.size() > 2 && absl::ascii_isalpha(static_cast<unsigned char>(line[2]))) {
-      // Ignores flags that name a file to load, because the target must open only its own file.
+      // Ignores flags that name a configuration file, because the target must not open other files.
       if (!absl::StartsWith(line, "--config")) sources.flags.emplace_back(line);
     } else if (absl::StartsWith(line, "MAXSIM_") && equals != absl::string_view::npos) {
       const std::string value(line.substr(equals + 1));

@@ -1,5 +1,5 @@
-// Fuzzes the JSON form of filters. A filter that was accepted must be the same after it was written as JSON and parsed
-// again. It must have the same canonical form after it was written as text and parsed again.
+// Fuzzes filters in JSON. An accepted filter must not change when it is written as JSON and parsed again. When it is
+// written as text and parsed again, its canonical form must not change.
 #include <string>
 #include <vector>
 

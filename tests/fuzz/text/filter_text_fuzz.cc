@@ -1,5 +1,5 @@
-// Fuzzes the text form of filters: an accepted filter survives a round trip through text, has one canonical form, and
-// can be evaluated.
+// Fuzzes filters as text. An accepted filter must not change when it is written and parsed again, must have one
+// canonical form, and must be possible to evaluate.
 #include <cstdint>
 #include <memory>
 #include <string>

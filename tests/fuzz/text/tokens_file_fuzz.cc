@@ -1,6 +1,6 @@
-// Fuzzes a file of bearer tokens, with and without tenants. The server must accept each token in the file and no
-// other, never let a tenant administer, and the command-line tools must send the first token. The input is the file
-// and, after the first NUL byte, the value of an Authorization header.
+// Fuzzes a file of bearer tokens, with and without tenants. The server must accept each token of the file and no other,
+// and must never let a tenant administer. The command-line tools must send the first token. The input is the file, a
+// NUL byte, and the value of an Authorization header.
 #include <algorithm>
 #include <set>
 #include <string>

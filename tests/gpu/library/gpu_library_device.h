@@ -15,7 +15,7 @@
 
 namespace maxsim::test {
 
-// Memory of the current device, and a CUDA stream that does not synchronise with the default stream.
+// The current CUDA device, with a stream that does not synchronise with the default stream.
 class GpuLibraryDevice : public LibraryDevice {
  public:
   GpuLibraryDevice() {
@@ -49,7 +49,7 @@ class GpuLibraryDevice : public LibraryDevice {
   std::vector<cuda::DeviceBuffer> buffers_;
 };
 
-// Captures the kernels that `work` launches on the device's stream in a CUDA graph, and runs the graph twice.
+// Captures the kernels that `work` launches on the device's stream as a CUDA graph, and runs the graph twice.
 template <typename Work>
 void RunCaptured(GpuLibraryDevice& device, Work work) {
   const auto stream = static_cast<cudaStream_t>(device.stream());

@@ -1,4 +1,4 @@
-// Runs cases of the C library on a GPU: uploads the inputs and allocates all memory that the library writes.
+// Runs cases of the C library on a GPU: uploads the inputs, and allocates all memory that the library writes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,7 +18,7 @@
 
 namespace maxsim::test {
 
-// Returns device memory with all bytes 0xff. As floats these are NaN, as indices they are out of range.
+// Returns device memory with all bytes 0xff, which are NaN as floats and out of range as indices.
 inline cuda::DeviceBuffer PoisonedBuffer(size_t bytes) {
   absl::StatusOr<cuda::DeviceBuffer> buffer = cuda::DeviceBuffer::Allocate(bytes, "a test");
   EXPECT_TRUE(buffer.ok()) << buffer.status();
@@ -27,7 +27,7 @@ inline cuda::DeviceBuffer PoisonedBuffer(size_t bytes) {
   return *std::move(buffer);
 }
 
-// Waits for the device, since the test's CUDA stream does not synchronise with the default one.
+// Waits for the whole device, because the test's stream does not synchronise with the default stream.
 template <typename T>
 std::vector<T> Download(const cuda::DeviceBuffer& buffer) {
   std::vector<T> values(buffer.bytes() / sizeof(T));
@@ -36,7 +36,7 @@ std::vector<T> Download(const cuda::DeviceBuffer& buffer) {
   return values;
 }
 
-// A case whose inputs are in device memory, together with the memory that the forward and the backward pass write.
+// A case with its inputs in device memory, and the memory that the forward and the backward pass write.
 class DeviceCase {
  public:
   explicit DeviceCase(const LibraryCase& library_case)
@@ -153,7 +153,7 @@ class GpuLibraryTest : public GpuTest {
     stream_ = *std::move(stream);
   }
 
-  // Runs a shape on the device. Compares scores and matches with FP64, and for types other than INT8 gradients as well.
+  // Runs a shape on the device. Compares scores, matches and (except for INT8) gradients with FP64.
   void ExpectShape(const LibraryShape& shape, uint64_t seed) {
     SCOPED_TRACE(testing::PrintToString(shape));
     const LibraryCase library_case(shape, seed);

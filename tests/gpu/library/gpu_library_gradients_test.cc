@@ -1,5 +1,5 @@
-// Tests the C library's gradients on a GPU: gradients that are summed up from many parts, gradients of lists, and
-// repeated runs, which must give the same bits.
+// Tests the C library's gradients on a GPU. Some gradients are sums of many parts, some are of lists, and repeated runs
+// must give the same bits.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -22,8 +22,8 @@
 namespace maxsim::test {
 namespace {
 
-// The shapes have documents of several tiles of sums, argmaxes of several rounds, query tokens that several warps
-// share, and matrices with rows that belong to no document.
+// The shapes are so large that gradients are summed in several parts and several warps share query tokens. Some
+// matrices have rows that belong to no document.
 TEST_F(GpuLibraryTest, GradientsOfManyPartsAreSummedUp) {
   const auto shape_of = [](int64_t num_queries, int64_t query_tokens, int64_t num_documents, int64_t document_tokens) {
     LibraryShape shape;
@@ -53,8 +53,8 @@ TEST_F(GpuLibraryTest, GradientsOfManyPartsAreSummedUp) {
   }
 }
 
-// A document that all queries are compared with reads its matches from the argmax. A document in lists gets its matches
-// by a sort. If each list names all documents, both ways must give the same gradients.
+// If all queries score a document, its matches are read from the argmax. If lists name it, its matches are found by a
+// sort. If each list names all documents, both ways must give the same gradients.
 TEST_F(GpuLibraryTest, ListsOfAllDocumentsGiveTheSameGradients) {
   for (const int32_t type : {MAXSIM_F32, MAXSIM_BF16}) {
     LibraryShape shape;

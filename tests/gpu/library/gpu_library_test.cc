@@ -35,8 +35,8 @@ TEST_F(GpuLibraryTest, ScoresMatchesAndGradientsAreThoseOfFp64) {
 
 TEST_F(GpuLibraryTest, EveryDimensionIsScored) {
   for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16, MAXSIM_I8}) {
-    // Rows have a multiple of 16 bytes or not, whole steps or a part of one, one chunk or many. Some have several
-    // chains. Some queries stay in shared memory, and others do not.
+    // The dimensions cover every case of the kernels: rows of a multiple of 16 bytes or not, a whole number of steps or
+    // not, one or several column chunks, and sums that are added in one or several parts.
     for (const int32_t dim : {1,   7,   8,   16,  17,  24,  31,  32,   48,   63,   64,   65,   96,   100,
                               127, 128, 129, 136, 256, 512, 768, 1000, 1024, 1025, 1040, 2048, 2056, 4096}) {
       LibraryShape shape;
@@ -178,8 +178,8 @@ TEST_F(GpuLibraryTest, ASumThatOverflowsIsTakenForNoEmptyDocument) {
     auto* const values = reinterpret_cast<float*>(tokens->rows.data());
     std::fill(values, values + tokens->rows.size() / sizeof(float), 1.0f);
   }
-  // For each query: the weights of its first and of its last query tile, and its expected score. Every similarity is
-  // 16.
+  // For each query: the weights of its first and last query tile (32 tokens), and its expected score. Every similarity
+  // is 16.
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const struct {
     float first;

@@ -1,4 +1,4 @@
-// Compares the nearest points of nearest.h on a GPU with FP64. The shapes are those of the CPU's test.
+// Compares nearest points (nearest.h) on a GPU with FP64. The shapes are the same as in the CPU's test.
 #include <gtest/gtest.h>
 
 #include "kernels/library/include/maxsim/nearest.h"

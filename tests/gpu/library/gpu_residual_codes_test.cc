@@ -1,4 +1,4 @@
-// Compares the operators for residual codes on a GPU with FP64. The calls are those of the CPU's tests.
+// Compares the operators for residual codes on a GPU with FP64. The calls are the same as in the CPU's tests.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace maxsim::test {
 namespace {
 
-// Returns device memory with all bytes 0xff. As floats these are NaN, as indices they are out of range.
+// Returns device memory with all bytes 0xff, which are NaN as floats and out of range as indices.
 cuda::DeviceBuffer PoisonedCodesBuffer(size_t bytes) {
   absl::StatusOr<cuda::DeviceBuffer> buffer = cuda::DeviceBuffer::Allocate(bytes, "a test");
   EXPECT_TRUE(buffer.ok()) << buffer.status();
@@ -23,7 +23,7 @@ cuda::DeviceBuffer PoisonedCodesBuffer(size_t bytes) {
   return *std::move(buffer);
 }
 
-// A case whose inputs are in device memory, together with the memory that the forward and the backward pass write.
+// A case with its inputs in device memory, and the memory that the forward and the backward pass write.
 class DeviceCodes {
  public:
   explicit DeviceCodes(const CodesCase& codes_case)

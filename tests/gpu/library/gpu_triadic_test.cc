@@ -1,4 +1,4 @@
-// Compares three-way attention and three-way MaxSim on a GPU with FP64. The shapes are those of the CPU's test.
+// Compares three-way attention and three-way MaxSim on a GPU with FP64. The shapes are the same as in the CPU's test.
 #include <gtest/gtest.h>
 
 #include "kernels/library/include/maxsim/triadic.h"
