@@ -1,11 +1,11 @@
-"""Attacks maxsimd for a while, and reports the effect.
+"""Attacks maxsimd for some time, and reports the effects.
 
     attack.py NAME|all [--seconds 10] [--programs build/release/bin] [--without-tokens] [--descriptors 64] [--threads 300]
                        [--memory-mib 1024] [--seed N]
 
-NAME is one of ATTACKS in attacks.py. Starts a server under the given limits on free ports, with a new collection.
-Prints the peak of memory, threads and descriptors, the slowest probe, and whether the server answers after the
-attack. Exits with 1 if one of these is not as it should be.
+NAME is one of ATTACKS in attacks.py. Starts a server with the given limits on free ports, serving a new collection.
+Prints the peaks of memory, threads and descriptors, the slowest probe, and whether the server answers after the attack.
+Exits with 1 if one of these is out of bounds.
 """
 
 import argparse
@@ -20,17 +20,18 @@ import time
 from maxsimd import MIB, Limits, Maxsimd, Questions, Watch, build_collection, build_sparse_collection, use_package
 
 HERE = pathlib.Path(__file__).resolve().parent
-# An attack continues until the server has answered each probe ANSWERS times. A slow machine may need long for that,
-# but a server that answers nothing under attack does not reach it within ANSWERS_LIMIT_S.
+# An attack continues until the server has answered each probe (a health call) ANSWERS times. A slow machine may need
+# long for that. A server that does not answer under attack fails after ANSWERS_LIMIT_S.
 ANSWERS, ANSWERS_LIMIT_S = 10, 60.0
 SETTLE_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0  # the server's grace is 5 s
-# How much more the server may use after an attack than before. Thread pools keep threads. The C library keeps memory
-# that the server has freed: of 600 MiB of unfinished messages it kept 550 MiB, and after another 3 GiB no more.
+# How much more the server may use after an attack than before. Thread pools keep threads. The C library keeps freed
+# memory: it kept 550 MiB of 600 MiB of unfinished messages, but no more after another 3 GiB.
 LEFT_MIB, LEFT_THREADS, LEFT_DESCRIPTORS = 700, 16, 8
-# Log lines per second that clients may cause. They must not be able to fill the log.
+# The most that clients may cause the server to log: bytes in total plus bytes per second. Clients must not be able to
+# fill the disk with log lines.
 LOG_BYTES, LOG_BYTES_A_SECOND = 1 << 20, 1 << 16
-# Attacks by an administrator. They may cause more lines: operators need a log line for each load.
+# These attacks come from an administrator, and may cause more log lines, because operators need a line for each load.
 LOGGED = ("sparse_loads",)
 
 
@@ -66,7 +67,7 @@ class Outcome:
     def __init__(self, name, seconds):
         self.name, self.seconds = name, seconds
         self.before = self.peak = self.after = None
-        # By probe: the longest time in seconds, and the number of answers during the attack.
+        # For each kind of probe: the longest time in seconds, and the number of answers during the attack.
         self.slowest, self.answered = {}, {}
         self.report = {}
         self.log_bytes = 0
@@ -126,7 +127,8 @@ def reload_corpus(server):
 
 
 def settle(server, before, left_mib=LEFT_MIB, left_descriptors=LEFT_DESCRIPTORS, limit_s=SETTLE_LIMIT_S):
-    """Waits, at most limit_s, until the server uses about as much as before. Returns its present usage."""
+    """Waits until the server uses about as much as before, at most `limit_s` seconds. Returns what the server uses
+    then."""
     until = time.monotonic() + limit_s
     while True:
         now = server.usage()
@@ -140,8 +142,8 @@ def settle(server, before, left_mib=LEFT_MIB, left_descriptors=LEFT_DESCRIPTORS,
 
 
 def start_attacker(site, server, name, seconds, grpc_port=None):
-    """Starts a process that attacks for at least `seconds`, and until its standard input ends. It then prints what it
-    has done."""
+    """Starts a process that attacks for at least `seconds`, and then until its standard input ends. At the end the
+    process prints what it has done."""
     options = site.attacker_options(server, seconds) | {"grpc_port": grpc_port or server.grpc_port}
     command = [sys.executable, "-B", str(HERE / "attacks.py"), name, json.dumps(options)]
     return subprocess.Popen(
@@ -150,9 +152,9 @@ def start_attacker(site, server, name, seconds, grpc_port=None):
 
 
 def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024, in_front=None, after=None):
-    """Runs one attack against a new server. Returns the Outcome. If `in_front` is given, gRPC attacks connect to the
-    port of the object that the context manager in_front(server) yields. after(object) is called after the attack, while
-    that object still runs."""
+    """Runs one attack against a new server. Returns the Outcome. If the context manager `in_front` is given, gRPC
+    attacks go to the port of the object (a proxy) that in_front(server) yields. `after` is called with this object
+    after the attack."""
     outcome = Outcome(name, seconds)
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(
@@ -186,7 +188,7 @@ def run_attack(site, name, seconds, limits, with_tokens=True, memory_mib=1024, i
             after(front)
         outcome.peak, outcome.slowest = watch.peak, watch.slowest
         outcome.after = settle(server, outcome.before)
-        # Several attempts may be needed while the attacker's last connections are being closed.
+        # Repeats the question, because the attacker's last connections may not be closed yet.
         for _ in range(3):
             outcome.answer = site.questions.ask(server, 3)
             if not outcome.answer:

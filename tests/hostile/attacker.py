@@ -40,8 +40,8 @@ class Attacker:
 
 
 def flood(attacker, begin, more):
-    """Calls begin(connection), and then more(connection) until the server closes the connection. Repeats this with
-    new connections."""
+    """Calls begin(connection), then more(connection) again and again until the server closes the connection. Repeats
+    this with new connections."""
     sent, connections, why = 0, 0, None
     while attacker.running():
         connection = attacker.connect()
@@ -61,7 +61,7 @@ def flood(attacker, begin, more):
 
 
 def nothing(_connection):
-    """Does nothing. Attacks call it before they attack if the connection should have no earlier call."""
+    """Does nothing. For attacks on connections that have made no successful call before."""
 
 
 def healthy_call(connection):

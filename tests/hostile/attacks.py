@@ -1,11 +1,11 @@
-"""The attacks of a hostile client, each for some seconds, against a server that listens on the loopback.
+"""The attacks of a hostile client. Each runs for some seconds against a server on this machine.
 
     attacks.py NAME JSON
 
-JSON is an object: grpc_port, http_port, token (of a client that may search and administrate, for attacks that need
-one), seconds, and arguments of single attacks. The program attacks for that many seconds, and until its standard
-input ends. It is a separate program, so that it does not slow down the measuring process. It prints what it has done
-as one line of JSON.
+JSON is an object: grpc_port, http_port, seconds, arguments of single attacks, and token. The token may search and
+administer, and is used only by the attacks of known clients. The program attacks for the given seconds, and then until
+its standard input ends. It is a separate program, so that it does not slow down the process that measures. At the end
+it prints one line of JSON that says what it has done.
 """
 
 import json
@@ -38,8 +38,8 @@ from stream_attacks import (
 
 
 def idle_connections(attacker, port, count=200):
-    """Opens connections that send nothing, many more than the server has descriptors. If the server closes one, opens
-    another."""
+    """Opens many more connections than the server has descriptors, and sends nothing. Opens a new one for each that the
+    server closes."""
     sockets, opened = [], 0
     while attacker.running():
         while len(sockets) < count and attacker.running():
@@ -75,7 +75,7 @@ def idle_http(attacker):
 
 
 def log_flood(attacker):
-    """Sends calls with a megabyte of metadata about which gRPC logs a complaint. The client's data must not fill the
+    """Sends calls with a megabyte of metadata, about which gRPC logs a complaint. These complaints must not fill the
     log."""
     block = http2.grpc_header_block(RERANK, te="x" * MIB)
     small = http2.grpc_header_block(RERANK, te="x" * 400)
@@ -100,8 +100,7 @@ def log_flood(attacker):
 
 
 def sparse_loads(attacker):
-    """Repeatedly loads, as a known client, a collection whose shard is a sparse file of terabytes, and cancels the
-    load."""
+    """With a token, repeatedly loads a collection whose shard is a sparse file of terabytes, and cancels the load."""
     body = http2.hpack_string  # a protobuf string has a length of the same form below 127 bytes
     path = attacker.options["sparse_collection"].encode()
     calls = 0
@@ -152,7 +151,7 @@ ATTACKS = {
     )
 }
 
-# A client with a token is trusted not to do this (SECURITY.md), because gRPC 1.51 has no limit for it.
+# SECURITY.md says that clients with a token are trusted not to make these attacks, which gRPC 1.51 cannot limit.
 TRUSTED_NOT_TO = {"rapid_resets_with_token"}
 
 

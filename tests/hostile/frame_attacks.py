@@ -1,4 +1,4 @@
-"""Attacks with frames of HTTP/2: header blocks without end, and streams that are reset at once."""
+"""Attacks with HTTP/2 frames: endless header blocks, and streams that are reset immediately."""
 
 import time
 
@@ -24,12 +24,12 @@ def continuation_flood(attacker, before=nothing):
 
 
 def continuation_flood_after_health(attacker):
-    """Sends a header block that never ends, on a connection whose first call was answered."""
+    """Sends an endless header block, on a connection on which an earlier call was answered."""
     return continuation_flood(attacker, healthy_call)
 
 
 def indexed_headers(attacker):
-    """Sends header blocks that refer to one stored field hundreds of thousands of times. Never acknowledges the
+    """Sends header blocks that refer to one stored field hundreds of thousands of times. Does not acknowledge the
     server's SETTINGS, which limit the size of header lists."""
     block = http2.grpc_header_block(HEALTH_WATCH) + http2.hpack_literal("a", "v", indexed=True) + b"\xbe" * 400_000
     sent, connections = 0, 0

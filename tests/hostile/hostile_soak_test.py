@@ -1,11 +1,12 @@
-"""Tests a server under hostile traffic: valid, streamed, mutated, cancelled and expired calls, and HTTP beside gRPC.
-Meanwhile the collection is rebuilt and reloaded, and the attacks of attacks.py run one after another.
+"""Tests a server under hostile traffic: valid, streamed, mutated, cancelled and expired gRPC calls, and HTTP. Meanwhile
+the collection is rebuilt and reloaded, and the attacks of attacks.py run one after another.
 
     hostile_soak_test.py FOLDER_OF_THE_PROGRAMS [--seconds 20] [--sanitizer address,undefined|thread]
 
-A valid call is answered or refused. An answer must have the bits of the one that the server gave without other
-traffic. Nothing else may fail. Memory, descriptors and threads stay within bounds and return to normal. At the end
-SIGTERM, during the traffic, ends the server in time with exit code 0. A sanitizer's report would give another code.
+A valid call may be refused. An answer must equal, bit for bit, the answer that the server gave without other traffic.
+No call may fail in another way. Memory, descriptors and threads must stay within bounds and return to normal. Finally
+the server gets SIGTERM during the traffic, and must end in time with exit code 0. A sanitizer's report would change the
+exit code.
 
 soak_test.cc runs dozens of clients against a server in its own process and compares answers with FP64. This test
 attacks the program from outside, and watches what it uses of the machine. MAXSIM_SOAK_SECONDS sets the duration,
@@ -35,18 +36,16 @@ CLIENTS = 6
 ATTACKS = sorted(attacks.ATTACKS.keys() - attacks.TRUSTED_NOT_TO)
 ATTACK_S = 1.0
 WARM_UP_S = 3.0
-# By sanitizer. ASan keeps freed memory for a while, and needs shadow memory. With TSan memory cannot be checked: its
-# shadow is several times the program's memory, and its reports, even suppressed ones, delay the threads that free
-# memory.
+# Limits by sanitizer. ASan keeps freed memory for a while and needs shadow memory. With TSan memory is not checked: its
+# shadow memory is several times as large as the program's, and its reports delay the threads that free memory.
 MEMORY_MIB = {"": 1024, "address,undefined": 4096, "thread": math.inf}
-# Once a minute the server lets the C library return free memory to the system, if there is more than 256 MiB of it.
-# Until then some 800 MiB can remain: the 512 MiB of grpc.max_memory, the 256 MiB of grpc.max_unread_answer_bytes, and
-# the rest.
+# Once a minute the server returns free memory to the system, if there is more than 256 MiB of it. Until then about 800
+# MiB may remain, mostly 512 MiB of grpc.max_memory and 256 MiB of grpc.max_unread_answer_bytes.
 GIVES_BACK_WITHIN_S = 75.0
 LEFT_MIB = {"": 384, "address,undefined": 2048, "thread": math.inf}
 LEFT_DESCRIPTORS = attack.LEFT_DESCRIPTORS + 2 * CLIENTS
-# The traffic continues until VALID_ANSWERS valid calls were answered, and each probe as often as attack.py requires.
-# Calls beyond these may be refused. A slow machine reaches this within LIMIT_S, a server that hangs does not.
+# The traffic continues until VALID_ANSWERS valid calls are answered, and each probe as often as attack.py requires. A
+# slow machine reaches this within LIMIT_S, but a server that hangs does not.
 VALID_ANSWERS, LIMIT_S = 100, 240.0
 STOP_LIMIT_S = 60
 
@@ -76,7 +75,7 @@ class Soak:
             self.http_answers.append(soak_traffic.essence_of_json(answer))
 
     def channel(self):
-        """Returns the calling thread's channel. Replaces it now and then, so that connections come and go."""
+        """Returns the channel of the calling thread. Replaces it every 50 calls, so that connections open and close."""
         local = self._local
         local.uses = getattr(local, "uses", 0) + 1
         if local.uses % 50 == 1:
@@ -142,7 +141,7 @@ class Soak:
                 self.fail(f"the attacker {name} failed: {errors[-1000:]}")
 
     def reload(self, seed):
-        """Publishes new generations of the same documents: the server loads other files, but answers stay the
+        """Publishes new generations with the same documents. The server loads new files, but answers must stay the
         same."""
         while not self.done.wait(1.0):
             build_collection(self.site.programs, self.site.collection, seed)
@@ -168,8 +167,8 @@ def run(site, server, seconds, seed, sanitizer):
         if passed_s >= seconds and (enough or passed_s >= LIMIT_S):
             break
     watch.stop()
-    # The attacks end first, so that the server can free what they used. The clients continue, and the server stops
-    # during their calls.
+    # Ends the attacks first, so that the server can free what they used. Clients continue their calls until the server
+    # stops.
     soak.attacks_done.set()
     attacking.join()
     after = attack.settle(server, warm, LEFT_MIB[sanitizer], LEFT_DESCRIPTORS, GIVES_BACK_WITHIN_S)

@@ -1,6 +1,6 @@
-"""Makes HTTP/2 frames, valid and invalid. No state machine prevents a test from sending what a client must not send.
+"""Makes HTTP/2 frames, valid and invalid. Nothing checks the order, so a test can send what no client may send.
 
-It supports only what the hostile tests need: no padding and no Huffman codes, and it does not decode the server's
+Supports only what the hostile tests need. There is no padding, no Huffman coding, and no decoding of the server's
 header blocks.
 """
 
@@ -46,7 +46,8 @@ def hpack_string(text):
 
 
 def hpack_literal(name, value, indexed=False):
-    """Returns a header field as literal text. With `indexed`, the receiver must store it as index 62."""
+    """Encodes a header field as literal text. With `indexed`, the receiver must store the field as entry 62 of its
+    table."""
     return (b"\x40" if indexed else b"\x00") + hpack_string(name) + hpack_string(value)
 
 
@@ -62,7 +63,8 @@ def grpc_prefix(num_bytes):
 
 
 class Connection:
-    """A connection whose client has sent its preface. With `acknowledge`, it acknowledges the server's SETTINGS."""
+    """A connection on which the client has sent its preface. With `acknowledge`, it also acknowledges the server's
+    SETTINGS."""
 
     def __init__(self, port, timeout_s=5, acknowledge=True, own_settings=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)

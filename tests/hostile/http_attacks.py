@@ -1,4 +1,4 @@
-"""Attacks with requests over HTTP/1: JSON that grows as it is read, and bodies that come slowly."""
+"""Attacks with HTTP/1 requests: JSON that takes much more memory when parsed, and bodies that arrive slowly."""
 
 import socket
 import time
@@ -16,8 +16,7 @@ def http_request(port, head, body=b"", timeout_s=10.0):
 
 
 def json_bombs(attacker, count=4):
-    """Sends, as a known client, bodies that are hard to parse: millions of empty objects, deep nesting, members without
-    end."""
+    """With a token, sends bodies that are hard to parse: millions of empty objects, deep nesting, 600,000 members."""
     flat = b'{"documents":[' + b"{}," * 2_600_000 + b"{}]}"
     deep = b'{"query":' + b"[" * 4_000_000 + b"]" * 4_000_000 + b"}"
     members = b"{" + b",".join(b'"k%d":{}' % i for i in range(600_000)) + b"}"

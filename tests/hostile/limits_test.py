@@ -1,11 +1,11 @@
-"""Runs each attack for some seconds against a maxsimd with 64 descriptors, 300 threads and 1 GiB, whose clients need a
-token.
+"""Runs each attack for some seconds against a maxsimd with 64 descriptors, 300 threads and 1 GiB of memory, which
+requires a token.
 
     limits_test.py FOLDER_OF_THE_PROGRAMS [unittest's arguments]
 
-During an attack the server answers probes. After it the server answers a call as before, and has freed what the
-attack used. `attack.py` runs one attack for any length of time. MAXSIM_HOSTILE_SECONDS sets the least number of
-seconds of each attack (1).
+During an attack the server must answer probes. Afterwards it must answer a call as before, and have freed what the
+attack used. `attack.py` runs one attack for any length of time. MAXSIM_HOSTILE_SECONDS sets the minimum duration of
+each attack (1).
 """
 
 import os
@@ -47,8 +47,8 @@ class LimitsTest(unittest.TestCase):
         print(f"{name}: {outcome}", flush=True)
         self.assertEqual(outcome.problems(MEMORY_MIB, limits), [])
 
-    # gRPC counts a thread before it starts it, and at shutdown waits for all counted threads. If a thread could not be
-    # started, it would wait for ever. The server must end in time nevertheless.
+    # gRPC counts a thread before it starts the thread, and at shutdown waits for all counted threads. So it waits
+    # forever if a thread could not be started. The server must end in time nevertheless.
     def test_a_server_that_was_refused_threads_ends_in_time(self):
         if LIMITS.threads is None:
             self.skipTest("needs root: threads are not limited")
@@ -75,10 +75,10 @@ class LimitsTest(unittest.TestCase):
         root = site.collection.parent / "live"
         root.mkdir()
         root.chmod(0o777)
-        # The server runs as another user, and must be able to write its list of created collections into the allowed
+        # The server runs as another user, which must be able to write the list of created collections into the allowed
         # root.
         root.parent.chmod(0o777)
-        # Live collections may use half of the descriptors, and each needs 48. So the server must refuse most of the
+        # Live collections may use half of the descriptors, and each needs 48. So the server must refuse most of these
         # collections.
         limits = Limits(descriptors=256, threads=LIMITS.threads)
         with Maxsimd(PROGRAMS, site.folder / "server-live", site.collection, limits) as server:
@@ -101,7 +101,7 @@ class LimitsTest(unittest.TestCase):
             )
             self.assertTrue(server.alive(), server.log_end(3000))
             self.assertEqual(site.questions.ask(server, 0), "")
-        # The next server loads the created collections again, and must have descriptors left for connections.
+        # A new server loads the created collections again, and must have enough descriptors left for connections.
         self.attack("slow_bodies", site, limits)
 
 

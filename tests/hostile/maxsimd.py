@@ -1,5 +1,5 @@
-"""Runs the real maxsimd under limits, makes its collection, knows the right answers, and watches what the server uses
-of the machine."""
+"""Runs the real maxsimd under limits, builds its collection, checks answers, and watches what the server uses of the
+machine."""
 
 import http.client
 import json
@@ -23,14 +23,14 @@ TOKEN = "token-of-the-hostile-tests"
 DIM = 32
 NUM_DOCUMENTS = 300
 READY_LIMIT_S = 120
-# This user has no other processes, so a limit of its processes applies to the server's threads only. Root has no such
-# limit.
+# No other process runs as this user. So a limit on the user's processes limits only the server's threads. (Root has no
+# such limit.)
 UNUSED_UID = 54_377
 MIB = 1 << 20
 
 
 def build_collection(programs, folder, seed):
-    """Builds random ragged documents "doc-0", "doc-1", ... as a collection in several shards."""
+    """Builds random documents of unequal lengths, "doc-0", "doc-1", ..., as a collection in several shards."""
     rng = np.random.default_rng(seed)
     source = folder.parent / f"{folder.name}-source"
     source.mkdir(exist_ok=True)
@@ -46,8 +46,8 @@ def build_collection(programs, folder, seed):
 
 
 def build_sparse_collection(folder):
-    """Makes a collection with one shard of 4 TiB, nearly all of which is a hole. Returns False if the file system
-    does not support such files."""
+    """Makes a collection with a sparse shard of 4 TiB, almost all of it a hole. Returns False if the file system does
+    not support such files."""
     num_documents, tokens_each, dim = 1 << 18, 1 << 16, 128
     num_tokens = num_documents * tokens_each
     token_bytes, offset_bytes = num_tokens * dim * 2, (num_documents + 1) * 8
@@ -107,8 +107,8 @@ def become_unused_user():
 
 
 class Limits:
-    """Limits of a server process. None keeps the limit of this process. Only root can limit threads, by running the
-    server as a separate user."""
+    """Limits of a server process. None keeps the limit of this process. Limiting threads needs root, to run the server
+    as a user of its own."""
 
     def __init__(self, descriptors=None, threads=None, address_space_bytes=None):
         self.descriptors = descriptors
@@ -126,7 +126,7 @@ class Limits:
 
 
 class NotReadyError(RuntimeError):
-    """The server has ended, or took too long, before it was ready. `process` has ended."""
+    """Raised if the server ended, or took too long, before it was ready. `process` has ended by then."""
 
     def __init__(self, process, log):
         super().__init__(f"maxsimd did not become ready:\n{log}")
@@ -147,8 +147,8 @@ class Usage:
 
 
 class Maxsimd:
-    """Runs maxsimd on free ports, serving "corpus". `folder` must not be used otherwise. Leaving the `with` block
-    stops it."""
+    """Runs maxsimd on free ports, serving the collection "corpus". Needs a `folder` of its own. The end of the
+    with-statement stops maxsimd."""
 
     def __init__(self, programs, folder, collection, limits=Limits(), with_tokens=True, flags=()):
         self.folder, self.collection = folder, collection
@@ -166,7 +166,8 @@ class Maxsimd:
             command += ["--auth.tokens_file", folder / "tokens"]
         command += flags
         self.log_path = folder / "maxsimd.log"
-        # Starts the program through a descriptor, because the server's user may have no access to the program's folder.
+        # Runs the program through an open descriptor, because the server's user may have no access to the program's
+        # folder.
         program = os.open(programs / "maxsimd", os.O_RDONLY)
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
@@ -199,7 +200,7 @@ class Maxsimd:
         return self.process.poll() is None
 
     def limit_threads(self, threads):
-        """Limits the running server to this many threads. It must have been started with a limit."""
+        """Limits the running server to this many threads. The server must have been started with a limit of threads."""
         # prlimit runs as the server's user, because root in a container may lack the permission.
         command = ["prlimit", f"--pid={self.process.pid}", f"--nproc={threads}"]
         subprocess.run(command, check=True, preexec_fn=become_unused_user, cwd="/")
@@ -210,8 +211,8 @@ class Maxsimd:
         self.process.wait()
 
     def stop(self, timeout_s):
-        """Sends SIGTERM. Returns the exit code and the seconds until the end. The code is None if it took too
-        long."""
+        """Sends SIGTERM. Returns the exit code, and the seconds until the end. The exit code is None if the server did
+        not end in time."""
         start = time.monotonic()
         self.process.terminate()
         try:
@@ -225,7 +226,7 @@ class Maxsimd:
         return self.log_path.read_text(errors="replace")
 
     def log_end(self, characters):
-        """Returns what sanitizers reported, wherever in the log it stands, and the last characters of the log."""
+        """Returns all reports of sanitizers in the log, and the last `characters` characters of the log."""
         log = self.log()
         report = re.compile(r"^[^\n]*(?:WARNING|ERROR): \w+Sanitizer.*?^(?:=+|SUMMARY[^\n]*)$", re.DOTALL | re.M)
         return "\n".join([*(found[:characters] for found in report.findall(log)), log[-characters:]])
@@ -258,7 +259,7 @@ class Maxsimd:
     def channel(self):
         """Returns a channel with a connection of its own."""
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 256 * MIB)]
-        # If a connection gets GOAWAY while a stream begins on it, gRPC 1.51's client repeats the stream on another
+        # If a connection is closed (GOAWAY) while a stream begins, gRPC 1.51's client retries the stream on another
         # connection, and may omit its last message.
         options.append(("grpc.enable_retries", 0))
         return grpc.insecure_channel(f"127.0.0.1:{self.grpc_port}", options=options)
@@ -277,7 +278,7 @@ class Maxsimd:
 
 
 class Questions:
-    """Holds rerank requests, and the answers that the server gave when nothing else was going on."""
+    """Rerank requests, with the answers that the server gave when there was no other traffic."""
 
     def __init__(self, seed, count=8):
         from maxsim.v1 import rerank_pb2, rerank_pb2_grpc  # generated
@@ -327,7 +328,7 @@ class Questions:
         return self.wrong(i, response)
 
     def large_request(self):
-        """Returns a request whose answer takes megabytes: all documents with their payloads."""
+        """Returns a request whose answer has megabytes: all documents with their payloads."""
         request = self.messages.RerankRequest(collection="corpus", top_k=NUM_DOCUMENTS, return_payloads=True)
         request.queries.add().tokens.CopyFrom(self._matrix(np.ones((1, DIM), np.float32)))
         request.candidates.whole_collection.SetInParent()
@@ -335,7 +336,8 @@ class Questions:
 
 
 class Watch:
-    """Runs threads that note what the server uses, and how long its probes wait, until stop()."""
+    """Threads that record, until stop(), what the server uses, and how long it takes to answer probes (health
+    calls)."""
 
     INTERVAL_S = 0.1
 
@@ -365,8 +367,7 @@ class Watch:
             self.peak.raise_to(self.server.usage())
 
     def _probe(self, name, probe):
-        """Repeats each probe until it is answered, like a monitor that polls. The measured time includes all
-        attempts."""
+        """Repeats each probe until it is answered, as a monitor would. The measured time includes all attempts."""
         while not self._stop.wait(self.INTERVAL_S):
             start = time.monotonic()
             while not (answered := probe()) and time.monotonic() - start < self.probe_timeout_s:

@@ -1,9 +1,9 @@
-"""Lets a maxsimd that serves gRPC and HTTP and takes writes run out of memory, under many limits of its address space.
+"""Lets a maxsimd run out of memory during gRPC calls, HTTP calls and writes, under many limits of its address space.
 
     memory_limit_test.py FOLDER_OF_THE_PROGRAMS [unittest's arguments]
 
-A call fails or is answered correctly. The server continues, or it ends immediately, and its log says what ran out:
-gRPC 1.51 ends the process if it cannot allocate a message. A signal ends the server in any case.
+Each call must fail or be answered correctly. The server must continue or end immediately, and its log must say that
+memory ran out. (gRPC 1.51 ends the process if it cannot allocate a message.) SIGTERM must end the server in any case.
 """
 
 import http.client
@@ -24,12 +24,12 @@ from maxsimd import DIM, MIB, Limits, Maxsimd, NotReadyError, Questions, build_c
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 SEED = 1
-# The limits to try, relative to the address space of the idle server. With lower limits the server does not start, with
-# higher limits no call runs out of memory.
+# The limits to try, as differences from the address space of the idle server. With lower limits the server does not
+# start. With higher limits it does not run out of memory.
 FIRST_MIB, END_MIB, STEP_MIB = -32, 56, 24
 LOAD_S = 2.0
-# The server ends itself 13 s after a signal by its own clock, which exit code 4 and a log line show. Seconds that
-# this test measures would depend on the speed of the machine.
+# The server ends itself 13 s after a signal, by its own clock. Exit code 4 and a log line show that it did. Measuring
+# these seconds in the test would depend on the speed of the machine.
 STOP_LIMIT_S = 120.0
 ANSWER_LIMIT_S = 120.0
 # The lines of a shutdown in the log, after the time and the level.
@@ -136,7 +136,8 @@ class MemoryLimitTest(unittest.TestCase):
         return any(reason in log for reason in REASONS)
 
     def answers_again(self, server):
-        """Waits until the server answers on both ports, or refuses because memory is short. Returns whether it did."""
+        """Waits until the server answers on both ports, or refuses calls with RESOURCE_EXHAUSTED. Returns whether it
+        did."""
         until = time.monotonic() + ANSWER_LIMIT_S
         while server.alive() and time.monotonic() < until:
             found = self.questions.ask(server, 0)

@@ -1,4 +1,4 @@
-"""Runs nginx with deploy/nginx/maxsimd.conf in front of a maxsimd, as SECURITY.md advises for peers that are not
+"""Runs nginx with deploy/nginx/maxsimd.conf in front of a maxsimd, as SECURITY.md advises if clients are not
 trusted."""
 
 import os
@@ -31,7 +31,7 @@ http {{
 
 
 def find_nginx(folder):
-    """Returns the path of nginx. If it is not installed, unpacks the distribution's package into the folder."""
+    """Returns the path of nginx. If nginx is not installed, unpacks the distribution's package into `folder`."""
     installed = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
     if installed:
         return installed
@@ -51,8 +51,8 @@ def free_port():
 
 
 class Proxy:
-    """Runs nginx with the example's configuration, except that the ports are changed and TLS is off. Attacks on HTTP/2
-    are the same with and without TLS."""
+    """Runs nginx with the example's configuration, but with other ports and without TLS, which makes no difference for
+    attacks on HTTP/2."""
 
     def __init__(self, nginx, folder, grpc_port):
         self.port = free_port()

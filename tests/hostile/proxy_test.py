@@ -1,10 +1,10 @@
-"""Runs HTTP/2 floods against a maxsimd behind nginx (deploy/nginx/maxsimd.conf).
+"""Runs HTTP/2 attacks against a maxsimd that is protected by nginx (deploy/nginx/maxsimd.conf).
 
     proxy_test.py FOLDER_OF_THE_PROGRAMS FOLDER_FOR_NGINX [unittest's arguments]
 
-The server requires no token, so it accepts every connection, and only the proxy protects it. FOLDER_FOR_NGINX caches
-the distribution's nginx if none is installed.
-MAXSIM_HOSTILE_SECONDS sets the duration of each attack in seconds (2).
+The server requires no token, so it accepts every connection, and only the proxy protects it. If nginx is not installed,
+the distribution's package is unpacked into FOLDER_FOR_NGINX. MAXSIM_HOSTILE_SECONDS sets the duration of each attack in
+seconds (2).
 """
 
 import os
@@ -23,7 +23,7 @@ NGINX = find_nginx(pathlib.Path(sys.argv.pop(1)).resolve())
 SECONDS = float(os.environ.get("MAXSIM_HOSTILE_SECONDS", "2"))
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
 MEMORY_MIB = 1024
-# gRPC 1.51 has no limit against the first three floods. The last one it refuses by itself.
+# gRPC 1.51 has no limits against the first three floods. It refuses the last one without the proxy's help.
 FLOODS = ["continuation_flood", "indexed_headers", "rapid_resets", "announced_message"]
 
 

@@ -1,6 +1,6 @@
-"""The kinds of traffic of the hostile soak. Each is a function of (soak, random): one call, or one piece of abuse.
+"""The kinds of traffic of hostile_soak_test.py. Each is a function of (soak, random) that makes one call or attack.
 
-Each function says which outcomes its calls may have, and reports any other outcome to soak.fail.
+Each function knows which outcomes its calls may have, and reports any other outcome to soak.fail.
 """
 
 import json
@@ -9,9 +9,9 @@ import time
 
 import grpc
 
-# Outcomes that a valid call may have while others abuse the server: it may be refused, but never answered wrongly.
+# Outcomes that a valid call may have besides a correct answer: under hostile traffic the server may refuse the call.
 REFUSALS = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED}
-# Outcomes that a call with mutated bytes may have, because the bytes may be no request at all or a different one.
+# Outcomes that a call with mutated bytes may have: the bytes may be no request at all, or another valid request.
 MUTATED = REFUSALS | {
     grpc.StatusCode.OK,
     grpc.StatusCode.FAILED_PRECONDITION,  # another generation than the collection's
@@ -20,8 +20,8 @@ MUTATED = REFUSALS | {
     grpc.StatusCode.OUT_OF_RANGE,
 }
 VALID_TIMEOUT_S = 60
-# gRPC 1.51 shrinks its windows when its memory quota is nearly full, and then ends calls of honest clients for data that
-# the earlier window allowed.
+# gRPC 1.51 shrinks its windows when its memory quota is nearly full. Then it ends calls of well-behaved clients with
+# this error, for data that the earlier window allowed.
 WINDOW_SHRUNK = "RST_STREAM with error code 1"
 
 
@@ -83,7 +83,7 @@ def essence_of_json(body):
 
 
 def mutate(random, raw):
-    """Returns a copy of the message with a few bytes changed, removed, repeated or inserted."""
+    """Returns a copy of the message in which a few bytes are changed, removed, repeated or inserted."""
     data = bytearray(raw)
     for _ in range(random.randint(1, 6)):
         place = random.randrange(len(data) + 1)
@@ -143,7 +143,7 @@ def expired(soak, random):
     soak.count("expired", code.name if answer is not None or code != grpc.StatusCode.OK else "OK without a message")
     if answer is not None:
         soak.expect_right(i, answer)
-    # If the deadline passes just after the status OK came in, gRPC's client may return OK without a message.
+    # If the deadline passes just after the status OK arrives, gRPC's client may return OK without a message.
     elif code not in REFUSALS | {grpc.StatusCode.OK}:
         soak.fail(f"a call with a short deadline ended with {code.name}")
 

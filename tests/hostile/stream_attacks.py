@@ -1,4 +1,4 @@
-"""Attacks with streams of gRPC that stay open: unfinished messages, watches, and answers that are not read."""
+"""Attacks with gRPC streams that stay open: unfinished messages, watches, and answers that the client does not read."""
 
 import time
 
@@ -8,7 +8,8 @@ from http2 import DATA, FRAME_BYTES, frame
 
 
 def send_message(attacker, connection, stream, announced_bytes, num_bytes, fill=b"\x1a"):
-    """Sends a part of a message as fast as the flow-control windows allow. Returns the number of bytes sent."""
+    """Sends a part of a message as fast as the server's flow-control windows allow. Returns the number of bytes
+    sent."""
     prefix, sent = http2.grpc_prefix(announced_bytes), 0
     chunk = fill * FRAME_BYTES
     while sent < num_bytes and attacker.running() and stream not in connection.ended:
@@ -48,7 +49,7 @@ def announced_message_to_health(attacker):
 
 
 def unfinished_messages(attacker, count=60, num_bytes=60 * MIB, authorized=False):
-    """Opens `count` connections. On each, sends a message of an allowed size whose last bytes never come."""
+    """Opens `count` connections. Sends a message of an allowed size on each, except for the last bytes."""
     block = http2.grpc_header_block(RERANK, attacker.authorization() if authorized else ())
     open_connections, sent = {}, 0
     while attacker.running():
@@ -79,9 +80,9 @@ def unfinished_messages(attacker, count=60, num_bytes=60 * MIB, authorized=False
 
 
 def unfinished_messages_with_token(attacker):
-    """Does so as a known client. It may fill the memory that the server has for requests, but no more. It opens fewer
-    connections than the server has descriptors, because the server never closes a known client's connection to free
-    one."""
+    """Sends unfinished messages with a token. They may fill the memory that the server has for requests, but no more.
+    Opens fewer connections than the server has descriptors, because the server never closes connections with a valid
+    token to free one."""
     return unfinished_messages(attacker, count=20, authorized=True)
 
 
@@ -143,14 +144,15 @@ def health_watches(attacker):
 
 
 def unread_answers(attacker):
-    """Pipelines requests with large answers over streams, as a known client, and reads none of the answers."""
+    """With a token, sends requests with large answers over streams, and reads none of the answers."""
     with open(attacker.options["large_request"], "rb") as file:
         message = file.read()
     block = http2.grpc_header_block(RERANK_STREAM, attacker.authorization())
     body = http2.grpc_prefix(len(message)) + message
     sent, requests = 0, 0
     while attacker.running():
-        # The server may send nothing on a stream whose window is 0, and the window of the connection is never raised.
+        # The server may send nothing on a stream whose window is 0. The window of the connection is never raised
+        # either.
         connection = attacker.connect(own_settings={http2.INITIAL_WINDOW_SIZE: 0})
         if connection is None:
             continue

@@ -1,5 +1,5 @@
-"""Random calls of a tenant that tries to read, count, change or detect documents of other tenants: every gRPC call, and
-the HTTP paths."""
+"""Random calls of a tenant that tries to read, count, change or detect documents of other tenants. Covers every gRPC
+call and the HTTP paths."""
 
 import json
 
@@ -16,7 +16,7 @@ FILTERS = [
 ]  # fmt: skip
 COLLECTIONS = ["docs"] * 12 + ["vault", "nothing", "", "../vault", "docs/../vault", "DOCS"]
 UNKNOWN_IDS = [f"u-{number}" for number in range(20)]
-# No world ever has a higher sequence. The attacker may learn the sequence itself, because answers to writes have it.
+# A sequence that no world reaches. The attacker may learn the current sequence, because answers to writes contain it.
 NO_SEQUENCE = 1 << 50
 PATHS = [
     "/v1/collections", "/v1/collections/docs", "/v1/collections/vault", "/v1/collections/nothing", "/v1/models",
@@ -27,7 +27,8 @@ PATHS = [
 
 
 class Attacks:
-    """Makes calls: (kind, method or verb, message or (path, body)). The calls depend only on the random.Random."""
+    """Makes calls: (kind, method or verb, message or (path, body)). The calls depend only on `chooser`, so that two
+    worlds can get the same calls."""
 
     def __init__(self, chooser):
         self.chooser = chooser
@@ -50,7 +51,8 @@ class Attacks:
         return [self.chooser.choice(self.chooser.choice(groups)) for _ in range(self.chooser.randint(1, most))]
 
     def select(self, request):
-        """Adds what most requests have: a collection, and sometimes a filter, `visible`, a generation or a sequence."""
+        """Sets what most requests have: a collection and, sometimes, a filter, `visible`, a generation or a
+        sequence."""
         request.collection = self.chooser.choice(COLLECTIONS)
         if self._some(0.5):
             request.filter_text = self.chooser.choice(FILTERS)
@@ -142,7 +144,7 @@ class Attacks:
         return "Documents", self.chooser.choice(["Upsert", "UpsertStream"]), request
 
     def steal_id(self):
-        """Writes a document of the attacker under the id of another tenant's document. Only for a world with others."""
+        """Writes a document under the id of another tenant's document. Use only in the world with other tenants."""
         document = self.document()
         document.string_id = self.chooser.choice(OTHER_IDS)
         return "Documents", self.chooser.choice(["Upsert", "UpsertStream"]), client.upsert_request("docs", [document])
@@ -161,7 +163,7 @@ class Attacks:
         return "Documents", "Delete", request
 
     def admin(self):
-        # The methods take turns, because a run calls few of them and must have tried each.
+        # Calls the methods of Admin in turn, because one run makes few such calls and must have tried each method.
         if not self.admin_methods:
             self.admin_methods = list(admin_pb2.DESCRIPTOR.services_by_name["Admin"].methods)
             self.chooser.shuffle(self.admin_methods)

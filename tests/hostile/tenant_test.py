@@ -1,10 +1,12 @@
-"""A tenant that attacks a server and a router learns nothing about documents of others, and changes none of them.
+"""A tenant that attacks a server and a router must learn nothing about the documents of others, and change none of
+them.
 
     tenant_test.py FOLDER_OF_THE_PROGRAMS [--requests 1500] [--seconds S] [--seed S]
 
-Sends random calls with the token of a tenant to two worlds, with and without documents of others. Each call must have
-the same answer in both, except for times. No answer may have a secret from a document of others, which must be
-unchanged at the end. MAXSIM_TENANT_REQUESTS and MAXSIM_TEST_SEED also set the number of calls and the seed.
+Sends the same random calls, with the token of a tenant, to two worlds: with and without documents of other tenants. The
+answers must be equal in both, except for times. No answer may contain a secret from another tenant's document. These
+documents must be unchanged at the end. MAXSIM_TENANT_REQUESTS and MAXSIM_TEST_SEED also set the number of calls and the
+seed.
 """
 
 import argparse
@@ -37,19 +39,20 @@ STUBS = {"Reranker": "reranker", "Documents": "documents", "Admin": "admin"}
 
 
 class Answer(typing.NamedTuple):
-    text: bytes  # what must be equal in both worlds: without times and, for writes, without sequences
+    text: bytes  # must be equal in both worlds: without times and, for writes, without sequences
     raw: bytes  # what must not have a secret
     code: str = "answers"
     has_ties: bool = False  # documents have equal scores
 
 
 def details_of(raw):
-    """Returns the bytes of a google.rpc.Status, sorted, because the server sends its details in a random order."""
+    """Returns the sorted bytes of a google.rpc.Status, because the server sends its details in random order."""
     return bytes(sorted(raw))
 
 
 def grpc_answer(node, service, name, request, token=ATTACKER):
-    """Leaves out the sequences of writes, because they count the writes of all tenants (docs/internals/tenants.md)."""
+    """Returns the answer to a gRPC call. Leaves out the sequences of writes, because the sequence counts the writes of
+    all tenants (docs/internals/tenants.md)."""
     method = SERVICES[service].methods_by_name[name]
     call = getattr(getattr(node, STUBS[service]), name)
     argument = iter([request]) if method.client_streaming else request
@@ -122,7 +125,7 @@ class Attack:
         self.counts, self.codes = collections.Counter(), collections.Counter()
 
     def send(self):
-        """Sends one call to the same role of both worlds, and compares the answers that the attacker gets."""
+        """Sends one call to the same role (server or router) of both worlds, and compares the answers."""
         role = self.chooser.choice(ROLES)
         if self.chooser.random() < 0.01:
             call = self.attacks.steal_id()
@@ -132,7 +135,8 @@ class Attack:
             call = self.attacks.next()
             answer = answer_of(self.with_others.roles[role], call)
             alone = answer_of(self.alone.roles[role], call)
-            # A router may rank documents of equal scores in another order, because it uses the groups' sequences.
+            # A router may rank equal scores in another order in the other world, because their order depends on the
+            # groups' sequences.
             if answer.text != alone.text and answer.has_ties and role == "router":
                 self.counts["equal scores"] += 1
             else:

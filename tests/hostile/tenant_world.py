@@ -1,6 +1,6 @@
-"""Two worlds for an attacker that is a tenant. In one, a victim and other tenants have documents in the attacker's
-collection, and a collection of their own. In the other, only the attacker has documents. The attacker must get the same
-answers in both: any difference would reveal something about the other tenants.
+"""Two worlds for an attacker that is a tenant. In one, other tenants have documents in the attacker's collection, and a
+collection of their own. In the other, only the attacker has documents. The attacker must get the same answers in both,
+because a difference would reveal something about the other tenants.
 
 Each world has a server and a router over two groups of servers.
 """
@@ -23,8 +23,8 @@ ATTACKER, VICTIM, OPERATOR = "token-of-mallory", "token-of-victim", "token-of-th
 TOKENS = f"""{ATTACKER} {{"tenant": "mallory", "collections": ["docs"], "filter": "owner = \\"mallory\\""}}
 {VICTIM} {{"tenant": "victim", "filter": "owner = \\"victim\\""}}
 """
-# The payload of each document that is not the attacker's contains this secret. The attacker never sends it, so an
-# answer that contains it comes from another tenant's document.
+# The payload of every document of other tenants contains this secret. The attacker never sends it. So an answer that
+# contains it reveals a document of another tenant.
 SECRET = "zq7-secret-"
 OWN_IDS = [f"m-{number}" for number in range(60)]
 OTHER_IDS = [f"v-{number}" for number in range(40)]  # of the victim, or of documents without an owner
@@ -90,7 +90,7 @@ class World:
         self._fill(chooser)
 
     def _fill(self, chooser):
-        """Writes the attacker's documents, and in a world with others their documents in between."""
+        """Writes the attacker's documents and, in the world with other tenants, their documents in between."""
         own = [client.document(id, rows_of(index), own_payload(chooser)) for index, id in enumerate(OWN_IDS[:40])]
         others = []
         for index, id in enumerate(OTHER_IDS):

@@ -38,9 +38,9 @@ def check_extras(oracle, name, ranking, rows):
 
 
 def check_codes(world, name, seed):
-    """Searches by codes. The documents found exist and have the bits and the order of an exact search. A proven
-    answer is that of the exact search. With a budget for all documents, every answer is proven. Returns the documents
-    found."""
+    """Searches by codes. The documents found must exist, and have the scores and the order of an exact search. An
+    answer that is proven must equal the exact search. With a budget for all documents, every answer must be proven.
+    Returns the documents found."""
     count = len(world.oracle.documents)
     planes = world.server.info(name).code_planes
     expect(planes == world.planes, f"{name} scans {planes} planes instead of {world.planes}")

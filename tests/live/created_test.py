@@ -1,4 +1,4 @@
-"""Collections that CreateCollection made are served again after a restart, unless live.restore_created says otherwise.
+"""A restarted server must serve the collections that CreateCollection made, unless live.restore_created says otherwise.
 
     created_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -60,7 +60,7 @@ class CreatedTest(unittest.TestCase):
         server.stop()
         server = self.start(restores=False)
         self.assertEqual(self.served(server), [])
-        # A created collection that is then loaded by hand must still have its documents and take writes.
+        # If a created collection is later loaded by a call, it must have its documents and accept writes.
         server.load("c", self.folder / "c")
         self.expect_documents(server, "c", ["a"])
         self.write(server, "c", "b")

@@ -1,5 +1,5 @@
 """Damages each file of a live collection's log in many ways. The server must either refuse the collection, with an
-error that names it, or serve the right documents and versions. No program may end by a signal.
+error that names it, or serve the correct documents and versions. No program may be ended by a signal.
 
     damage_test.py FOLDER_OF_THE_PROGRAMS
 
@@ -27,7 +27,7 @@ PROGRAMS = None
 SETUP = {"storage": "f16", "dim": 16, "id_type": "string", "num_base": 40, "seed": SEED, "flags": client.NEVER_COMPACTS}
 NAME = "snapshot"  # name of damaged copies: World checks versions in collections of this name
 REFUSALS = (grpc.StatusCode.DATA_LOSS, grpc.StatusCode.FAILED_PRECONDITION)
-# The test requires that the log has at least one file of each kind. A kind is a part of its files' names.
+# Each of these texts is part of the names of one kind of file. The log must have at least one file of each kind.
 KINDS = [".log", ".sst", ".blob", "MANIFEST", "CURRENT", "IDENTITY", "OPTIONS", "LOCK", "acknowledged", "reserve"]
 
 
@@ -40,7 +40,7 @@ def flipped(data, at, bit):
 
 
 def damages_of(data, chooser):
-    """Returns the damaged contents of the file, by the damage's name. None stands for a missing file."""
+    """Returns the damaged contents of a file by the name of the damage. None means that the file is missing."""
     size = len(data)
     found = {"missing": None, "empty": b""}
     if not data:
@@ -70,7 +70,8 @@ class DamageTest(unittest.TestCase):
         world.begin()
         generator = op.Generator(SEED, "string")
         kinds = ["upsert", "delete"]
-        # Writes and deletes documents, so that their records and versions are in tables and in the write-ahead log.
+        # Writes and deletes documents, so that some records and versions are in tables and others in the write-ahead
+        # log.
         for following in ("compact", "restart", "restart", "kill"):
             for _ in range(12):
                 while (operation := generator.next())["op"] not in kinds:
@@ -139,7 +140,7 @@ class DamageTest(unittest.TestCase):
 
     def _check(self, is_whole):
         """Compares documents and versions with the oracle's. If `is_whole` (maxsim-shard verify found no damage), the
-        server may refuse none of them."""
+        server must have all of them."""
         world, oracle = self.world, self.world.oracle.copy()
         world.server, own = self.server, world.server
         whole, world.oracle = world.oracle, oracle

@@ -1,7 +1,7 @@
-"""Computes from the record of recorder.c which states a disk may have after a power cut.
+"""Computes, from what recorder.c recorded, the states in which a disk may be after a power cut.
 
-A Recording is the record of the programs that ran with its environment. `Recording.cut` writes a folder in a state
-that the disk may have if the power failed immediately after one of the entries:
+A Recording runs programs and records their changes to files. `Recording.cut` writes a folder with contents that the
+disk may have if the power failed immediately after one of the recorded entries:
 
 - Bytes that were written to a file before its last sync are on the disk. Each later write is complete, missing, or
   lacks some of its sectors. Those keep their old content, or are zeros.
@@ -40,8 +40,8 @@ class Entry:
 
 @dataclasses.dataclass
 class Choice:
-    """Decides which of the changes that were not synced survive. `writes` and `names` are the probabilities for one
-    write and for one change of names."""
+    """Decides which of the changes that were not synced survive. `writes` and `names` are the probabilities that a
+    single write, or a single change of names, survives."""
 
     seed: int
     mode: str
@@ -101,13 +101,13 @@ def apply(data, kind, offset, written):
 
 
 def cut_in(offset, count, chooser):
-    """Returns how many bytes of a torn write survive. It is torn at the end of a sector."""
+    """Returns how many bytes of a torn write survive. The surviving part ends at the end of a sector."""
     ends = range(SECTOR - offset % SECTOR, count, SECTOR)
     return chooser.choice(ends) if ends else 0
 
 
 def tear(data, offset, written, chooser):
-    """Writes only some sectors of a torn write. The file still gets the length that the complete write would give
+    """Applies only some sectors of a torn write. The file still gets the length that the complete write would give
     it."""
     apply(data, ALLOCATE, offset + len(written), b"")
     begin = 0
@@ -153,7 +153,8 @@ class Disk:
         self.paths = {}  # of files that were opened, for `ignored`
 
     def begin_with(self, before, inodes):
-        """Starts from the folder `before`. `inodes` are the inodes that its paths had when the record began."""
+        """Starts from the folder `before`, a copy. `inodes` are the inodes that the copied files had when the record
+        began."""
         self.root = self._read(pathlib.Path(before), "", inodes)
         self.first = {id(one): dict(one.entries) for one in self._folders(self.root)}
         self.all_folders = self._folders(self.root)
@@ -177,7 +178,7 @@ class Disk:
         return found
 
     def _place(self, path):
-        """Returns the folder that contains a path, by its present names, and the last name."""
+        """Returns the folder that contains a path, according to the current names, and the last part of the path."""
         names = os.path.relpath(path, self.root_path).split("/")
         folder = self.root
         for name in names[:-1]:
@@ -279,8 +280,8 @@ class Recording:
         }
 
     def position(self):
-        """Returns the number of bytes recorded. Changes that a program made before its last answer are before this
-        position."""
+        """Returns the number of bytes recorded so far. All changes that a program made before it answered a call are
+        before this position."""
         return os.stat(self.path).st_size
 
     def read(self):
@@ -297,7 +298,7 @@ class Recording:
         return entries
 
     def cut(self, entries, count, choice, target, ignored=None):
-        """Writes a folder to `target` in a state that the disk may have after the first `count` entries."""
+        """Writes to `target` what a folder may contain after a power cut that follows the first `count` entries."""
         disk = Disk(self.root, ignored)
         disk.begin_with(self.before, self.inodes)
         for entry in entries[:count]:

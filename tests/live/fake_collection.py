@@ -1,5 +1,5 @@
-"""The live collection of the small maxsimd in Python: an oracle, and a file of writes, which is synced before a write
-is acknowledged. The variable FAKE_BUG gives it one fault, which the tests must find."""
+"""The live collection of the small Python maxsimd: an oracle, and a file of writes that is synced before a write is
+acknowledged. The environment variable FAKE_BUG gives it one bug, which the tests must find."""
 
 import errno
 import fcntl

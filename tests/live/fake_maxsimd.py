@@ -1,5 +1,5 @@
-"""A small maxsimd in Python, with which the test harness is tested. It offers the services that the tests call, and the
-oracle computes their answers."""
+"""A small maxsimd in Python, which tests the tests themselves. It offers the services that the tests call, and answers
+with the oracle's results."""
 
 import concurrent.futures
 import json

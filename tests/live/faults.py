@@ -1,4 +1,5 @@
-"""Faults of a disk and a clock for a maxsimd: the library of faults.c, and the memory that switches them on."""
+"""Disk and clock faults for a maxsimd: compiles the preloaded library faults.c, and switches faults on through shared
+memory."""
 
 import errno
 import mmap
@@ -30,7 +31,7 @@ def compile_library(folder, name="faults"):
 
 
 class Faults:
-    """Says what goes wrong in the processes that are started with its environment. All fields are 0 at first."""
+    """Controls the faults of the processes that run with its environment. All fields are 0 (no fault) at first."""
 
     def __init__(self, folder):
         self.library = compile_library(folder)

@@ -1,5 +1,5 @@
 """Tests a live collection on a disk that is full, slow or broken, with a damaged log, with a clock that jumps, and with
-two servers on its folder. The server must report the fault, still answer reads, and lose no acknowledged write.
+a second server on its folder. The server must report the fault, still answer reads, and lose no acknowledged write.
 
     faults_test.py FOLDER_OF_THE_PROGRAMS FOLDER_TO_COMPILE_IN
 
@@ -31,7 +31,7 @@ PROGRAMS = LIBRARIES = None
 BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 RECOVERY_S = 30
 NO_ROOM = re.compile(r"No space left on device|no room on the disk for the \d+ bytes")
-# The part of an error about a damaged log that says from which sequence on nothing can be read, or that no write can.
+# Matches what an error about a damaged log says: the first unreadable sequence, or that no write can be read.
 NAMES_SEQUENCE = re.compile(r"from sequence (\d+) on|none of its writes")
 
 
@@ -66,7 +66,7 @@ class FaultsTest(unittest.TestCase):
         return world
 
     def server_of_others(self, world):
-        """Starts a server of a static collection, without faults, that may load the world's collection."""
+        """Starts another server, without faults, which is allowed to load the world's collection."""
         path = world.folder / "other"
         world.oracle.build(PROGRAMS, path, "other")
         server = client.Server(PROGRAMS, world.folder)
@@ -80,7 +80,7 @@ class FaultsTest(unittest.TestCase):
         self.assertEqual(len(answer.results[0].scores), 10)
 
     def expect_recovery(self, world, operation):
-        """Writes until a write succeeds, which must be soon. A failed call may have been carried out or not."""
+        """Repeats a write until it succeeds, which must be soon. A failed call may or may not have been applied."""
         until = time.monotonic() + RECOVERY_S
         while True:
             try:
@@ -122,8 +122,8 @@ class FaultsTest(unittest.TestCase):
         return sorted((path for path in files if path.stat().st_size), key=lambda path: -path.stat().st_size)
 
     def _expect_damage_found(self, world, count, find_position, last):
-        """Flips bytes of the log, one at a time. Each time, the server must serve the complete collection, or refuse it
-        and name a sequence up to `last`."""
+        """Flips single bytes of the log. Each time, the server must serve the complete collection, or refuse it with an
+        error that names a sequence up to `last`."""
         world.server.kill()
         server = self.server_of_others(world)
         refusals = 0
@@ -319,7 +319,7 @@ class FaultsTest(unittest.TestCase):
             world.server.start({NAME: world.path})
             world.check_all()
             world.check(1)
-            # When the server starts, it tidies its log, so a few more writes may fit on the disk.
+            # At its start, the server removes unneeded files of the log, so there may be room for a few more writes.
             self._fill(filler)
             failed = self._write_until_full(world)
             self.assertRegex(world.server.info(NAME).live.error, NO_ROOM)
@@ -354,7 +354,7 @@ class FaultsTest(unittest.TestCase):
         world = self.world()
         rows = vectors(1, 16)
 
-        # One write waits for its sync, which does not end. Meanwhile the server must answer a hundred reads.
+        # One write waits for a sync that does not end. Meanwhile the server must answer a hundred reads.
         self.faults.set(hold_syncs=1)
         made = [[2000, 1, 0, 0, "f32"]]
         write = world.server.documents.Upsert.future(client.upsert_request(NAME, world._documents(made)), timeout=60)
@@ -379,7 +379,7 @@ class FaultsTest(unittest.TestCase):
                 if operation["op"] != "fresh":
                     world.apply(operation)
             world.apply(upsert_of(400))
-            # The server must compact by the time that has passed, even if the wall clock jumps.
+            # Compactions must depend on the elapsed time, even if the wall clock jumps.
             until = time.monotonic() + RECOVERY_S
             while world.server.info(NAME).generation <= generation:
                 self.assertLess(time.monotonic(), until, f"not compacted any more with the clock moved by {step} s")

@@ -1,4 +1,4 @@
-"""Checks that the tests of live collections find faults: each fault of a small maxsimd in Python.
+"""Tests the tests of live collections: they must find each bug of a small maxsimd in Python.
 
 harness_test.py FOLDER_OF_THE_PROGRAMS        (only maxsim-shard is used)
 """
@@ -23,7 +23,7 @@ def upsert(*docs):
     return {"op": "upsert", "docs": [[*one, "f32"] for one in docs], "check": 5}
 
 
-# Operations by which each fault must be found. In the base, documents 0 and 1 have the same vectors, and so have 2 and
+# For each bug, operations that must show it. At the start, documents 0 and 1 have the same vectors, and so have 2 and
 # 3.
 SHOWN_BY = {
     "order": [upsert((4, 9, 0, 1), (5, 9, 0, 2)), upsert((4, 9, 0, 1))],
@@ -85,7 +85,7 @@ class HarnessTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
 
     def test_a_sequence_that_fails_is_made_short(self):
-        """`fails` is true if document 5 is upserted after a kill. The shortened sequence must have only these two
+        """`fails` is true if document 5 is upserted after a kill. The shortened sequence must consist of just these two
         operations."""
         generator = op.Generator(1, "string")
         noise = [generator.next() for _ in range(30)]

@@ -1,13 +1,12 @@
-"""maxsimd is killed while documents are written and compacted, again and again, and loses nothing that it acknowledged.
+"""Kills maxsimd again and again while clients write and it compacts. No acknowledged write may be lost.
 
     kill_test.py FOLDER_OF_THE_PROGRAMS [--rounds 25] [--seed S] [--faults FOLDER_TO_COMPILE_IN] [--codes PLANES]
 
 In each round a few writers upsert and delete while the server compacts. Each writer uses its own ids, and makes one
-call at a time. The server is killed at a random moment after a random number of acknowledged documents or, with
---faults, at a random one of its calls that change files. After the restart, the effects of every acknowledged call
-must be there. A call that was in progress must have taken effect as a whole or not at all, a stream up to one of its
-requests. Rankings, and with --codes also searches by codes, must have the bits of a newly built collection.
-MAXSIM_TEST_SEED sets the seed, MAXSIM_LIVE_KILLS the rounds.
+call at a time. The server is killed after a random number of acknowledged documents, at a random moment or, with
+--faults, at one of its own calls that change files. After the restart, the effects of every acknowledged call must be
+there. A unary call that was in progress must have been applied completely or not at all, a stream up to one of its
+requests. Rankings must equal those of a newly built collection, with --codes also searches by codes.
 """
 
 import argparse
@@ -32,10 +31,10 @@ NAME = "corpus"
 DIM, NUM_BASE, WRITERS = 16, 200, 3
 IDS_OF_A_WRITER = 60
 FRESH_EVERY = 5  # rounds
-# A kill tests something only if documents were written before it: at least this many per round, on average.
+# A kill is a useful test only after writes: at least this many documents per round, on average.
 DOCUMENTS_OF_A_ROUND = 20
-WRITING_LIMIT_S = 20  # a round is killed after this time, however little was written
-ENDING_LIMIT_S = 120  # seconds in which a server that killed itself has ended
+WRITING_LIMIT_S = 20  # a round ends with the kill after this time, however few documents were written
+ENDING_LIMIT_S = 120  # seconds within which a server that killed itself must have ended
 
 
 def rows_of(seed):
@@ -44,7 +43,7 @@ def rows_of(seed):
 
 
 class Call:
-    """One write call: kind, and (id, vectors, payload, version) of each document; or ids."""
+    """One write call: its kind, and either (id, vectors, payload, version) of each document or ids."""
 
     def __init__(self, kind, version, documents):
         self.kind, self.version, self.documents = kind, version, documents
@@ -57,8 +56,8 @@ class Call:
         return client.upsert_request(NAME, made)
 
     def apply(self, oracle, numbers):
-        """Applies the call to the oracle, whose outcomes must equal the acknowledged ones. Notes the sequence of each
-        changed id, or None if the call was not acknowledged."""
+        """Applies the call to the oracle, whose outcomes must equal the acknowledged ones. Stores in `numbers` the
+        sequence of each changed id, or None if the call was not acknowledged."""
         for i, (id, rows, payload, version) in enumerate(self.documents):
             if self.kind == "delete":
                 outcome = oracle.delete(id, self.version)
@@ -71,7 +70,7 @@ class Call:
 
 
 class Writer:
-    """Writes mixed calls to its own ids until one fails. `under_way` has the calls that were sent but not
+    """Makes random write calls with its own ids until a call fails. `under_way` has the calls that were sent but not
     acknowledged, in order."""
 
     def __init__(self, number, seed):
@@ -97,7 +96,7 @@ class Writer:
         return Call("upsert", 0, made)
 
     def id_of(self, k):
-        # The first ids are those of documents that the collection had at the start; the others are new.
+        # The first ids are of documents that the collection had at the start. All others are new.
         return f"doc-{k * WRITERS + self.number}" if k < NUM_BASE // WRITERS else f"new-{self.number}-{k}"
 
     def run(self, server):
@@ -151,9 +150,9 @@ class Kills:
             time.sleep(self.chooser.random() * 0.05)
 
     def _wait_for_documents(self, writers, number):
-        """Waits until a random number of documents has been acknowledged, so that a kill comes after as many writes
-        on a slow machine as on a fast one. The number makes up for earlier rounds that stayed below
-        DOCUMENTS_OF_A_ROUND."""
+        """Waits until a random number of documents is acknowledged, so that as many writes precede a kill on a slow
+        machine as on a fast one. The number is larger if earlier rounds had fewer documents than DOCUMENTS_OF_A_ROUND
+        on average."""
         lacking = DOCUMENTS_OF_A_ROUND * (number + 1) - self.counts["documents"]
         wanted = max(self.chooser.randrange(4 * DOCUMENTS_OF_A_ROUND), lacking)
         until = time.monotonic() + WRITING_LIMIT_S
@@ -176,7 +175,7 @@ class Kills:
                 time.sleep(0.002)
         else:
             time.sleep(self.chooser.random() ** 2 * 0.3)
-        # When a server kills itself, a call may fail some time before the system reports that the server has ended.
+        # If the server killed itself, a call may fail some time before the system reports that the server has ended.
         problems = [one.problem for one in writers if one.problem]
         until = time.monotonic() + ENDING_LIMIT_S
         while problems and self.server.alive() and time.monotonic() < until:
@@ -220,7 +219,7 @@ class Kills:
         )
 
     def settle(self, writers):
-        """Finds out which of the calls in progress were carried out, and applies these to the oracle."""
+        """Determines which of the calls in progress were applied, and applies these to the oracle."""
         stored, order, sequence = self.stored()
         numbers = {}  # the sequence of each id's last write, where it is known
         highest = 0
@@ -260,8 +259,8 @@ class Kills:
         raise AssertionError("\n".join(lines))
 
     def _settle_order(self, order, numbers, stored):
-        """Checks that the collection's order is the order of the writes' sequences. If a call was in progress, the
-        sequences of its documents are unknown, and the server's order counts."""
+        """Checks that the collection's order is the order of the sequences of writes. For calls that were in progress,
+        the sequences are unknown, so the oracle adopts the server's order."""
         documents = self.oracle.documents
         assert sorted(order) == sorted(documents), "a scan has other documents than the calls made"
         untouched = [id for id in order if id not in numbers]
@@ -278,7 +277,7 @@ class Kills:
         self.oracle.reset()
 
     def check(self, seed, fresh):
-        """Compares rankings with the oracle's and, if `fresh`, with those of a collection that is newly built from the
+        """Compares rankings with those of the oracle and, if `fresh`, with those of a new collection built from the
         oracle."""
         names = [NAME]
         path = self.folder / f"fresh-{seed}"

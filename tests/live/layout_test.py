@@ -1,4 +1,4 @@
-"""Several maxsimd share the layout of a collection in a bucket of NATS JetStream, whatever fails.
+"""Several maxsimd servers share a collection's layout (which group owns which slots) in a bucket of NATS JetStream.
 
     layout_test.py FOLDER_OF_THE_PROGRAMS [--only NAME]
 """
@@ -21,10 +21,10 @@ from nats_world import NAME, World, eventually, expect, run_tests, upsert
 
 BUCKET, KEY = "maxsim", "layout.cor=pus"
 
-# A server reads all keys again after a minute. A change that comes sooner has come by the watch.
+# A server reads all keys of the bucket every minute. A change that it has earlier came by its watch on the bucket.
 WATCH_LIMIT_S = 30
 
-# maxsimd may write to its streams, but has no access to the bucket. The test's own calls have no user.
+# maxsimd may write to its streams, but has no access to the bucket. The test's own calls use the user `tester`.
 WITHOUT_BUCKETS = """
 authorization { users: [
   { user: tester, password: tester }
@@ -130,7 +130,7 @@ def layout_when_equal(world):
 
 
 def compete(world, rounds):
-    """Both servers set a layout at the same time, again and again. Returns the last layout."""
+    """Both servers repeatedly set a layout at the same time. Returns the last layout."""
     layout = set_when_followed(world.servers["a"], 0)
     layout = set_when_followed(world.servers["b"], layout.revision)
     wait_for_layout(world, layout, "a", "b")
@@ -167,11 +167,12 @@ def test_of_competing_calls_one_wins(world):
 
 
 def test_a_layout_has_three_copies(world):
-    """The bucket has three copies. Its leader is killed, and the layout can still be set."""
+    """The bucket has three copies. After its leader is killed, it must still be possible to set the layout."""
     world.nats.start()
     for name in "ab":
         world.add(name, flags=world.flags(**{"nats.replicas": 3, "nats.timeout": "10s"}))
-    # Debian's nats-server with three copies stores about one in ten pairs of messages with one expected revision.
+    # With three copies, Debian's nats-server sometimes (1 in 10) accepts both of two messages with the same expected
+    # revision.
     layout = compete(world, 40)
     leader = world.nats.leader_of(f"KV_{BUCKET}")
     leader.kill()

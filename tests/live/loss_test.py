@@ -1,5 +1,5 @@
 """Tests writes that lose too much precision in i8 storage. They must be counted, logged and, with
-live.refuse_lossy_tokens, refused. A compaction counts them again.
+live.refuse_lossy_tokens, refused. Compactions count such tokens again.
 
     loss_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -29,7 +29,7 @@ def sound(seed):
 
 
 def lossy(seed):
-    """Returns a document whose first token is so long that i8 makes zeros of the others."""
+    """Returns a document whose first token vector is so long that i8 rounds all others to zero."""
     rows = sound(seed)
     rows[0] *= 1e6
     return rows
@@ -61,15 +61,15 @@ class LossTest(unittest.TestCase):
         return int(found[1]) if found else 0
 
     def expect_counted(self, server, count, kind="zeroed"):
-        """Waits until the metric is `count`, because a server repeats the same text of metrics for a while."""
+        """Waits until the metric is `count`. The server caches the text of its metrics for a while."""
         until = time.monotonic() + client.CALL_LIMIT_S
         while self.counted(server, kind) != count:
             self.assertLess(time.monotonic(), until, f"{self.counted(server, kind)} {kind} tokens are counted")
             time.sleep(0.05)
 
     def lines(self, server, event):
-        """Returns the log lines of an event that were written so far. A server writes its log in a thread of its own,
-        so a line can come after the answer to the call that it is about."""
+        """Returns the log lines of an event. The server writes its log in a separate thread, so a line may be missing
+        just after the answer to its call."""
         return [line for line in server.log().splitlines() if re.search(rf" {event} ", line)]
 
     def wait_for_line(self, server, event):

@@ -1,10 +1,10 @@
-"""Random writes, reads, compactions, snapshots, restarts and kills of a live collection. After each of them the
-server gives the oracle's answers, bit for bit like a newly built collection.
+"""Makes random writes, reads, compactions, snapshots, restarts and kills of a live collection. After each operation the
+server must give the oracle's answers, with the same bits as a newly built collection.
 
     model_test.py FOLDER_OF_THE_PROGRAMS [--seconds 60 | --minutes N] [--seed S] [--operations 60] [--replay FILE]
 
-A sequence that fails is shortened, and printed as a script that runs it again. The seed is printed; MAXSIM_TEST_SEED
-and MAXSIM_LIVE_SECONDS set seed and duration too. The folder may hold programs of any build, sanitized ones too.
+A sequence of operations that fails is shortened, and printed as a script that repeats it. The seed is printed.
+MAXSIM_TEST_SEED and MAXSIM_LIVE_SECONDS also set seed and duration. The folder may hold programs of any build.
 """
 
 import argparse

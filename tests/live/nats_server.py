@@ -35,16 +35,17 @@ def nanoseconds(time_text):
 
 
 def is_late(message):
-    """Returns whether the stream stored a message after its expiry (kExpiryHeader in server/live/stream)."""
+    """Returns whether the message reached the stream after the time in its expiry header (kExpiryHeader in
+    server/live/stream)."""
     headers = base64.b64decode(message.get("hdrs", "")).decode()
     expiry = re.search(r"^Maxsim-Expires: *(\d+)\r$", headers, re.M)
     return expiry is not None and nanoseconds(message["time"]) > int(expiry[1])
 
 
 class NatsServer:
-    """A nats-server, which keeps its port when it is restarted. The end of the with-statement kills it by SIGKILL.
-    `more` is text to add to its configuration. `host` is the address it listens at. `prefix` is a command that runs
-    the program, e.g. in the network of that address."""
+    """A nats-server that keeps its port when it is restarted. At the end of the with-statement it is killed by SIGKILL.
+    `more` is text to add to its configuration. `host` is its address. `prefix` is a command that runs the program, for
+    example in another network namespace."""
 
     def __init__(self, folder, max_payload=1 << 20, more="", host="127.0.0.1", prefix=()):
         self.host, self.prefix = host, list(prefix)
@@ -113,7 +114,7 @@ class NatsServer:
         assert "error" not in json.loads(answer), answer
 
     def requests(self, subject, payloads, timeout_s=2.0, header=b""):
-        """Sends messages to one subject, each after the answer to the previous message. Yields the answers."""
+        """Sends messages to one subject, each after the answer to the previous one. Yields the answers."""
         with socket.create_connection((self.host, self.port), timeout_s) as connection:
             stream = connection.makefile("rwb")
             stream.readline()  # skips the server's INFO line
@@ -139,8 +140,8 @@ class NatsServer:
                     stream.flush()
 
     def messages(self, name, first, last):
-        """Returns (sequence, data) of a stream's messages from `first` to `last`. The data of a late message, which no
-        server may apply, is None."""
+        """Returns (sequence, data) of a stream's messages from `first` to `last`. `data` is None for a message that
+        came too late, which no server may apply."""
         found = []
         for begin in range(first, last + 1, 500):
             payloads = [f'{{"seq":{number}}}'.encode() for number in range(begin, min(begin + 500, last + 1))]
@@ -155,9 +156,9 @@ class NatsServer:
 
 
 class NatsCluster:
-    """A cluster of three NatsServers. Each server holds one copy of a stream with three copies. The methods are
-    those of NatsServer. `places` are host and prefix of each server. Without it, each server has its own address of the
-    loopback, so that no other program takes its ports while it is down."""
+    """A cluster of three NatsServers, with the methods of NatsServer. Each server holds one copy of a stream with three
+    copies. `places` are the host and prefix of each server. By default each server has its own loopback address, so
+    that no other program takes its ports while it is down."""
 
     def __init__(self, folder, max_payload=1 << 20, places=None):
         places = places or [(f"127.53.1.{number}", ()) for number in (1, 2, 3)]
@@ -192,7 +193,7 @@ class NatsCluster:
         return self._ask_any(f"STREAM.INFO.{name}")["state"]
 
     def messages(self, name, first, last):
-        """Returns what NatsServer.messages does. Asks again if the stream's leader changes meanwhile."""
+        """Returns the same as NatsServer.messages. Retries if the leader of the stream changes meanwhile."""
         found = []
         for begin in range(first, last + 1, 500):
             found += self._messages(name, begin, min(begin + 499, last))

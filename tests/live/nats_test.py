@@ -1,4 +1,4 @@
-"""Several maxsimd follow one stream of NATS JetStream: they apply the same writes in the same order, whatever fails.
+"""Several maxsimd servers that follow one stream must apply the same writes in the same order, whatever fails.
 
     nats_test.py FOLDER_OF_THE_PROGRAMS [--rounds 2] [--seed S] [--only NAME]
 
@@ -160,8 +160,8 @@ def test_a_snapshot_begins_a_server(world, _):
     upsert(a, "behind", 1)
     purged = world.nats.ask(f"STREAM.PURGE.{STREAM}", f'{{"seq":{sequence - 10}}}'.encode())
     expect(purged.get("success"), f"purge: {purged}")
-    # Server b was stopped, and the messages that it has not applied were purged. Server c starts from the snapshot,
-    # which contains the effect of these messages.
+    # Server b was stopped, and messages that it has not applied were purged. Server c starts from a snapshot that
+    # includes the effect of these messages.
     world.start("b")
     eventually(lambda: "snapshot" in world.live("b").error, f"b needs a snapshot: {world.live('b').error}")
     expect(len(world.ranking("b")[0]) > 0, "reads go on")
@@ -180,7 +180,7 @@ def test_a_foreign_stream_is_refused(world, _):
     a = world.add("a")
     world.wait_connected("a")
     upsert(a, "x", 1, '{"v":1}')
-    time.sleep(2)  # servers take creation times that differ by a second or less for those of one stream
+    time.sleep(2)  # servers accept streams as the same one if their creation times differ by at most a second
     world.nats.ask(f"STREAM.DELETE.{STREAM}")
     b = world.add("b")  # makes a new stream of the same name
     world.wait_connected("b")
@@ -214,7 +214,7 @@ def test_a_message_has_a_largest_size(world, _):
 
 
 def test_a_majority_of_nats_is_enough(world, seed):
-    """The stream has three copies. The test kills its leader again and again while clients write to both servers."""
+    """The stream has three copies. The test repeatedly kills its leader while clients write to both servers."""
     world.nats.start()
     for name in "ab":
         world.add(name, flags=world.flags(**{"nats.replicas": 3, "nats.timeout": "10s"}))
@@ -225,7 +225,7 @@ def test_a_majority_of_nats_is_enough(world, seed):
         time.sleep(0.5)
         leader = world.nats.leader_of(STREAM)
         leader.kill()
-        # The two others elect a leader, which takes some seconds, and clients write to it.
+        # The other two servers elect a leader, which takes some seconds. Clients then write to it.
         eventually(lambda: world.nats.leader_of(STREAM) is not leader, "the stream has a new leader")
         time.sleep(0.5)
         leader.start()
@@ -241,8 +241,8 @@ def test_a_majority_of_nats_is_enough(world, seed):
 
 
 def test_servers_that_start_together_agree(world, _):
-    """All servers create the stream at the same time, and must note the same identity: after a restart all of them
-    follow it again."""
+    """All servers create the stream at the same time. They must store the same identity of the stream, so that all of
+    them follow it again after a restart."""
     world.nats.start()
     names = ["a", "b", "c", "d"]
     for name in names:
@@ -275,7 +275,8 @@ def split_in_two(world, source):
 
 
 def test_halves_of_a_live_collection_follow_its_stream(world, _):
-    """A snapshot of a server is split while the server takes writes. Two servers begin with the halves."""
+    """Splits a snapshot of a server in two while the server takes writes. Two new servers start with one half each, and
+    follow the stream."""
     world.nats.start()
     a = world.add("a")
     world.wait_connected("a")
@@ -318,8 +319,8 @@ def test_halves_of_a_live_collection_follow_its_stream(world, _):
 
 
 def test_partitions_apply_their_own_writes(world, seed):
-    """One server has the whole collection, two others have one half each. The merged answers of the halves equal the
-    answer of the whole."""
+    """One server has the whole collection, two others have one half each. The merged answers of the two must equal the
+    answers of the first."""
     parts = split_in_two(world, world.folder / "base")
     world.nats.start()
     names = ["whole", "half-0", "half-1"]

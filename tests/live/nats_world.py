@@ -1,4 +1,5 @@
-"""The servers of nats_test.py and layout_test.py: NATS, and several maxsimd that serve one collection and follow it."""
+"""The servers of nats_test.py and layout_test.py: NATS, and several maxsimd that serve one collection and follow its
+stream."""
 
 import pathlib
 import shutil
@@ -29,7 +30,8 @@ def expect(condition, what):
 
 
 def eventually(condition, what, limit_s=60):
-    """Waits until the condition holds. `what` describes it: a text, or a function that returns one."""
+    """Waits until `condition` holds. `what` describes the condition for the error: a text, or a function that returns
+    one."""
     until = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > until:
@@ -40,8 +42,8 @@ def eventually(condition, what, limit_s=60):
 def settle(world, stream, *names):
     """Waits until the servers have applied all messages of the stream. Returns the stream's last sequence.
 
-    `world` has `nats` and `live`. Asks for the last sequence again each time: a write of unknown outcome may still
-    reach the stream, and for a while after a change of leader the stream may report an older sequence."""
+    `world` has `nats` and `live`. Asks for the last sequence again and again, because a write of unknown outcome may
+    still reach the stream. Also, the stream may report an older sequence for a while after a change of leader."""
     seen = {}
 
     def have_settled():
@@ -54,7 +56,7 @@ def settle(world, stream, *names):
 
 
 class Servers:
-    """A nats-server, and several maxsimd by name, which end with the block of a `with`."""
+    """A nats-server, and several maxsimd by name. All of them end with the with-statement."""
 
     def __init__(self, programs, folder, nats=nats_server.NatsServer, max_payload=1 << 20):
         self.programs, self.folder = programs, pathlib.Path(folder)
@@ -91,7 +93,8 @@ class World(Servers):
         }
 
     def add(self, name, source=None, flags=None, start=True):
-        """Makes a new server on a copy of the folder `source`, and starts it if `start` says so."""
+        """Makes a new server with a copy of the folder `source` (default: the base collection), and starts it if
+        `start`."""
         folder = self.folder / name
         folder.mkdir()
         shutil.copytree(source or self.folder / "base", folder / "collection")
@@ -122,8 +125,8 @@ class World(Servers):
     def ranking(self, name, seed=1):
         answer = self.servers[name].rerank(client.rerank_request(NAME, rows_of([9, seed]), top_k=10_000))
         ranking = client.Ranking(answer.results[0])
-        # Each server computes its own codes. They have the same bits, so a scan finds the same documents on each
-        # server.
+        # Each server computes its own codes. The codes must be equal, so a search by codes must find the same
+        # documents.
         request = client.rerank_request(NAME, rows_of([9, seed]), top_k=5, refinement=client.proven(7))
         by_codes = client.Ranking(self.servers[name].rerank(request).results[0])
         return ranking.ids, ranking.scores, ranking.payloads, by_codes.essence(), str(by_codes.refinement)
@@ -140,10 +143,10 @@ def upsert(server, id, seed, payload="", version=0, timeout_s=30):
 
 
 def run_tests(tests, only, make_world, call=lambda _, test, world: test(world)):
-    """Runs the test of the name `only`, or all if it is None, each in a world of its own. `tests` has them by name.
+    """Runs the test `only`, or all tests if it is None, each with new servers. `tests` maps names to functions.
 
     `make_world` gets the name and a folder, and returns the test's Servers. `call` gets the name, the test and the
-    servers. Prints how long each test takes, and the ends of all logs if it fails."""
+    servers. Prints how long each test takes and, if it fails, the ends of all logs."""
     for name, test in tests.items():
         if only not in (None, name):
             continue

@@ -1,4 +1,4 @@
-"""Writers to servers that follow one stream, and the check that the servers have the written documents."""
+"""Clients that write to servers of one stream, and a check that the servers have the written documents."""
 
 import random
 import threading
@@ -12,8 +12,8 @@ from nats_world import APPLIED, NAME, NUM_IDS, expect, rows_of
 
 
 class Writer:
-    """Writes to one server until `stop` is set. All writers use the same ids. Notes the outcome of each write, or
-    None if the call failed, so that the outcome is unknown."""
+    """Writes to one server until `stop` is set. All writers use the same ids. Records the outcome of each write, None
+    if the call failed and the outcome is unknown."""
 
     def __init__(self, server, number, seed):
         self.server, self.number = server, number
@@ -68,8 +68,8 @@ class Writer:
 
 
 def check_writes(world, writers, names):
-    """Checks that each server has the newest acknowledged write of every id, or one of unknown outcome, and that no
-    two acknowledged writes have the same sequence."""
+    """Checks that each server has, for every id, the newest acknowledged write or a write of unknown outcome, and that
+    no two acknowledged writes have the same sequence."""
     last = world.settle(*names)
     known, unknown, attempts = {}, {}, 0
     for writer in writers:

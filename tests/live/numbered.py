@@ -6,8 +6,8 @@ import numpy as np
 
 
 def vectors(seed, dim):
-    """Returns the token vectors for a number: mostly 1 to 8, for every 17th number 30 to 69, more than a tile of any
-    kernel."""
+    """Returns the token vectors of a number: 1 to 8 vectors or, for every 17th number, 30 to 69, which is more than a
+    tile of any kernel."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 9)) if seed % 17 else int(rng.integers(30, 70))
     return (rng.standard_normal((count, dim)) * rng.choice([1, 1, 1, 30, 0.01])).astype(np.float32)
@@ -19,8 +19,7 @@ def query_vectors(seed, dim):
 
 
 def payload_of(number):
-    """Returns the payload for a number, or an empty text for 0. Every fifth payload has white space between
-    members."""
+    """Returns the payload of a number as JSON text, "" for 0. Every fifth payload has white space between members."""
     if number == 0:
         return ""
     separators = (", ", " : ") if number % 5 == 0 else (",", ":")

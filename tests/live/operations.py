@@ -1,4 +1,4 @@
-"""Makes random setups and operations for world.py, and shortens a sequence of operations that fails."""
+"""Makes random setups and operations for world.py, and shortens sequences of operations that fail."""
 
 import copy
 import random
@@ -40,8 +40,8 @@ class Generator:
 
     def _document(self):
         chooser = self.chooser
-        # There are only 60 different sets of vectors: documents with the same vectors have the same score, so that
-        # the collection's order decides about their ranks.
+        # There are only 60 different sets of vectors, so many documents have equal scores. Their ranks then depend on
+        # the order of the collection.
         version = chooser.randrange(1, 6) if chooser.random() < 0.35 else 0
         payload = chooser.randrange(1, 40) if chooser.random() < 0.5 else 0
         return [self._id(), chooser.randrange(60), version, payload, chooser.choice(["f32", "f32", "f16"])]
@@ -90,7 +90,7 @@ class Generator:
 
 def shrink(operations, fails, seconds):
     """Returns a shorter list of operations for which fails(operations) is still true. Uses delta debugging (Zeller &
-    Hildebrandt 2002), first on the operations, then on the documents and ids in them. Stops after `seconds`."""
+    Hildebrandt 2002), first on the operations, then on their documents and ids. Stops after `seconds`."""
     until = time.monotonic() + seconds
 
     def minimize(items, still_fails):

@@ -1,7 +1,7 @@
-"""The contents that a live collection must have after a sequence of writes, and the exact scores of its documents.
+"""Computes the contents that a live collection must have after a sequence of writes, and its documents' exact scores.
 
-The oracle keeps the documents that the collection began with first, and after them the upserted documents in the
-order of their last upsert. It converts vectors to the collection's storage type as the server does. It computes
+The oracle orders documents as the server does: first those that the collection had at the start, then upserted
+documents in the order of their last upsert. It converts vectors to the storage type as the server does, and computes
 scores in FP64. A server's score may differ by TOLERANCE times the magnitude that kernels/reference.h defines.
 """
 
@@ -15,8 +15,8 @@ import numpy as np
 TOLERANCE = 1e-5
 APPLIED, STALE, NOT_FOUND = 1, 2, 3  # maxsim.v1.WriteOutcome
 
-# Each delete with a version counts the bytes of its id plus BYTES_PER_VERSION. The server forgets the version once
-# the deletes after it count more than REMEMBERED_BYTES (collection/log/version_memory.h).
+# The server forgets the version of a deleted id once later deletes with versions exceed REMEMBERED_BYTES
+# (collection/log/version_memory.h). Each of them counts the bytes of its id plus BYTES_PER_VERSION.
 REMEMBERED_BYTES = 128 << 20
 BYTES_PER_VERSION = 64
 
@@ -73,7 +73,7 @@ class Storage:
         self.storage, self.dim, self.rotation_seed = storage, dim, rotation_seed
 
     def store(self, rows):
-        """Returns the elements as a collection stores them, and their scale (0 for a storage type without scales)."""
+        """Returns the elements as a collection stores them, and their scale (0 if the storage type has no scales)."""
         rows = np.asarray(rows, np.float32)
         if self.storage == "i8":
             return quantize(rotate(self.rotation_seed, rows))
@@ -91,8 +91,7 @@ class Storage:
 
 
 class Document:
-    """One document as the collection stores it. `vectors` are the written ones, from which build_collection()
-    builds."""
+    """One document as the collection stores it. `vectors` are the vectors as they were written."""
 
     __slots__ = ("vectors", "elements", "scale", "values", "payload", "sequence")
 
@@ -120,7 +119,8 @@ class Candidates:
         self.rows = np.concatenate([one.values for one in documents]) if documents else None
 
     def scores(self, query, weights=None):
-        """Returns the FP64 score of each document, and the magnitude to which its tolerance is relative."""
+        """Returns the FP64 score of each document, and a magnitude for each: the error bound is TOLERANCE times the
+        magnitude."""
         if not self.documents:
             return np.zeros(0), np.zeros(0)
         weights = np.ones(len(query)) if weights is None else np.asarray(weights, np.float64)
@@ -135,7 +135,7 @@ class Oracle:
     def __init__(self, storage, id_type):
         self.storage, self.id_type = storage, id_type
         self.documents = {}  # Document by id, in the collection's order
-        self.versions = {}  # last version by id, also of deleted documents and of those that the server forgot
+        self.versions = {}  # last version by id, also of ids that are deleted or that the server forgot
         self.deleted_at = {}  # by id deleted with a version: `deleted_bytes` just after the delete
         self.deleted_bytes = 0  # sum over all deletes with a version
         self.sequence = 0
@@ -163,8 +163,8 @@ class Oracle:
         self._whole = None
 
     def version_of(self, id):
-        """Returns the last version of the id, which the next write's version must exceed. Returns 0 if the id has no
-        version or the server forgot it."""
+        """Returns the last version of the id. The next write must have a higher one. Returns 0 if the id has no version
+        or the server forgot it."""
         if self.deleted_bytes - self.deleted_at.get(id, self.deleted_bytes) > REMEMBERED_BYTES:
             return 0
         return self.versions.get(id, 0)
@@ -195,8 +195,9 @@ class Oracle:
         return APPLIED
 
     def delete(self, id, version=0):
-        """Applies the delete of one id. Returns its outcome. If the id has no document, a delete without a version
-        changes nothing. The server may give a delete with a version a sequence, which the caller must count."""
+        """Applies the delete of one id and returns its outcome. Deleting an id without a document changes nothing if
+        the delete has no version. With a version, the server may count it as a write, so the caller must then advance
+        the sequence."""
         if version == 0 and id not in self.documents:
             return NOT_FOUND
         if self._is_stale(id, version):
@@ -220,8 +221,8 @@ class Oracle:
 
 
 def build_collection(programs, folder, name, storage, documents, *options):
-    """Builds a collection with maxsim-shard from `documents` (a Document by id), of which it uses the vectors as they
-    were written. `options` are further arguments of maxsim-shard."""
+    """Builds a collection with maxsim-shard from `documents` (ids to Documents), from the vectors as they were written.
+    `options` are further arguments of maxsim-shard."""
     source = folder.with_name(folder.name + "-source")
     source.mkdir()
     np.save(source / "tokens.npy", np.concatenate([one.vectors for one in documents.values()]).astype(np.float32))
@@ -243,10 +244,9 @@ def build_collection(programs, folder, name, storage, documents, *options):
 
 
 def check_result(result, ids, candidates, query, top_k, weights=None, ordinals=None):
-    """Compares the ranking of one query with exact scores. `ids` are the candidates' ids, in order. If `ordinals` is
-    None, the ranking's positions must be indices into `ids`. Otherwise `ordinals` is a dictionary that collects the
-    position of each id, and the positions must grow in the order of `ids`. Returns why the ranking is wrong, or
-    ""."""
+    """Compares the ranking of one query with exact scores. `ids` are the ids of the candidates, in order. If `ordinals`
+    is None, the ranking's positions must be indices into `ids`. Otherwise the positions must increase in the order of
+    `ids`, and `ordinals` (a dictionary) collects the position of each id. Returns why the ranking is wrong, or ""."""
     scores, magnitudes = candidates.scores(query, weights)
     place = {id: index for index, id in enumerate(ids)}
     found = [place.get(id) for id in result.ids]
@@ -278,7 +278,8 @@ def check_result(result, ids, candidates, query, top_k, weights=None, ordinals=N
 
 
 def learn_ordinals(result, ids, found, ordinals):
-    """Adds the result's positions to `ordinals`. Returns an error if they do not grow in the collection's order."""
+    """Adds the positions of a result to `ordinals`. Returns an error if they do not increase in the collection's
+    order."""
     for index, position in zip(found, result.positions):
         if ordinals.setdefault(ids[index], position) != position:
             return f"{ids[index]!r} has the ordinal {position}, and had {ordinals[ids[index]]} in the same snapshot"

@@ -1,5 +1,5 @@
-"""A World that records the changes on its disk, and can continue from a state that the disk may have after a power
-cut. """
+"""A World that records all changes on its disk, and can continue from a state that the disk may have after a power
+cut."""
 
 import dataclasses
 import itertools
@@ -11,16 +11,16 @@ import server as client
 from maxsim.v1 import admin_pb2, rerank_pb2
 from world import ALL, NAME, World, expect
 
-# do_create() writes the documents with these numbers to each collection that it makes.
+# do_create() writes the documents with these numbers to each collection that it creates.
 MADE_IDS = (3, 4)
 
 
 @dataclasses.dataclass
 class State:
-    """The state that the server must have. `oracle` is None while the world's own collection does not exist."""
+    """The state that the server must have. `oracle` is None while the main collection does not exist."""
 
     oracle: object
-    made: dict  # by name of a collection that do_create() made: whether its documents were written
+    made: dict  # for each collection of do_create(), by name: whether its documents were written
     snapshots: dict  # the oracle of each snapshot, by the name of its folder
 
     def copy(self):
@@ -29,7 +29,8 @@ class State:
 
 @dataclasses.dataclass
 class Step:
-    """The effect of one operation. `between` lists the states that may exist before the operation is acknowledged."""
+    """The effect of one operation. `between` lists the states that are possible before the operation is
+    acknowledged."""
 
     position: int  # length of the record in bytes when the operation was acknowledged
     between: list
@@ -37,7 +38,7 @@ class Step:
 
 
 class RecordedWorld(World):
-    """A World with all its collections in the folder `root`. After begin_record(), all changes there are recorded."""
+    """A World whose collections are all in the folder `root`. After begin_record(), changes in `root` are recorded."""
 
     def __init__(self, programs, library, folder, setup):
         self.root = pathlib.Path(folder).resolve() / "disk"
@@ -67,7 +68,7 @@ class RecordedWorld(World):
         self.steps.append(Step(self.recording.position(), list(between), self.state.copy()))
 
     def do(self, operation):
-        """Does an operation. Notes the state after the operation, and the record's length at its acknowledgement."""
+        """Does an operation. Stores the state after it, and the length of the record when it was acknowledged."""
         between = []
         if operation["op"] == "stream":
             whole = self.oracle
@@ -80,7 +81,7 @@ class RecordedWorld(World):
         self.note(between)
 
     def server_collections(self):
-        """Returns the collections to start the server with. The server itself restores those that it created."""
+        """Returns the collections that the server must be started with. It restores by itself those that it created."""
         return {NAME: f"{self.path},live"} if self.setup["num_base"] else {}
 
     def do_kill(self, _):
@@ -97,7 +98,7 @@ class RecordedWorld(World):
         name = f"made-{operation['number']}"
         if name in self.state.made:
             return
-        # Each collection gets a new path, because the folder of an unloaded collection stays.
+        # Each collection gets a new path, because unloading a collection keeps its folder.
         path = self.root / "deep" / f"{name}-{next(self._numbers)}"
         request = admin_pb2.CreateCollectionRequest(name=name, path=str(path), dim=self.dim)
         request.storage, request.id_type = rerank_pb2.DATA_TYPE_F32, rerank_pb2.ID_TYPE_STRING
@@ -132,8 +133,8 @@ class RecordedWorld(World):
         return [self.steps[last].after, *(one for step in following for one in [*step.between, step.after])]
 
     def cut(self, entries, count, choice, ignored=None):
-        """Replaces the disk's contents by some that it may have if the power failed after `count` entries. Returns
-        the states that the server may have after such a cut."""
+        """Replaces the disk's contents by contents that are possible if the power failed after `count` entries. Returns
+        the states that the server may then have."""
         self.server.kill()
         position = entries[count - 1].end if count else 0
         shutil.rmtree(self.root)
@@ -144,8 +145,8 @@ class RecordedWorld(World):
         return states
 
     def recover(self, states):
-        """Starts the server and finds out which of the states it has. That state becomes the state of the world. To
-        record the recovery as well, call begin_record() before recover()."""
+        """Starts the server and determines which of the states it has. The world continues with that state. Call
+        begin_record() first if the recovery must be recorded."""
         self.server.start(self.server_collections())
         infos = {name: self.server.info(name) for name in [NAME, *{name for state in states for name in state.made}]}
         self._recover_world(states, infos[NAME])
@@ -171,8 +172,8 @@ class RecordedWorld(World):
         self.check_everything()
 
     def check_everything(self):
-        """Compares with the oracle: all documents, the ids without documents, and the versions of eight ids, deleted
-        ones first."""
+        """Compares with the oracle: all documents, ids without documents, and the versions of eight ids, deleted ones
+        first."""
         self.check_all()
         self.check_whole(NAME, 1, ALL)
         known = {self.id_of(k): k for k in [*range(80), *range(1001, 1030)]}
@@ -185,7 +186,7 @@ class RecordedWorld(World):
             self.do_upsert({"docs": stale})
 
     def _check_made(self, name, info, states):
-        """Compares a collection that do_create() made with what it may hold after the power cut."""
+        """Compares a collection of do_create() with what it may contain after the power cut."""
         may_be = [state.made.get(name) for state in states]
         if not is_served(info):
             expect(None in may_be, f"{name} is not served: {info.error if info else 'it is not listed'}")

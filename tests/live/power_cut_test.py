@@ -1,11 +1,11 @@
-"""The power fails at random moments while a server writes documents, compacts, makes snapshots and creates
-collections. No acknowledged write is lost, and no document appears that was never written.
+"""The power fails at random moments while a server writes documents, compacts, makes snapshots and creates collections.
+No acknowledged write may be lost, and no document may appear that was never written.
 
     power_cut_test.py FOLDER_OF_THE_PROGRAMS FOLDER_TO_COMPILE_IN
 
-recorder.c records the changes that maxsimd and maxsim-shard make to their files. From this record disk.py computes
-states that the disk may have after a power cut. The test starts a server on each of these states. MAXSIM_TEST_SEED
-sets the seed, MAXSIM_LIVE_POWER_CUTS the number of cuts.
+recorder.c records how maxsimd and maxsim-shard change their files. From this record, disk.py computes states that the
+disk may have after a power cut. The test starts a server on each of these states. MAXSIM_TEST_SEED sets the seed,
+MAXSIM_LIVE_POWER_CUTS the number of cuts.
 """
 
 import collections
@@ -36,8 +36,7 @@ SETUPS = {
 }  # fmt: skip
 OPERATIONS = 45
 AFTER = 6  # operations after a power cut
-# Syncs that a faulty program might leave out: the syncs of folders, or of files whose paths contain one of these
-# texts.
+# Syncs that a program with a bug might omit: those of folders, or of files whose paths contain one of these texts.
 FORGOTTEN = ["folders", ".log", ".sst", "MANIFEST", ".json.tmp", ".safetensors.tmp"]
 KINDS = {"upsert", "stream", "delete", "compact", "reload", "kill", "restart"}
 
@@ -96,7 +95,7 @@ class PowerCutTest(unittest.TestCase):
             self.assertGreater(counts[kind], 0, f"no entry of kind {kind} was recorded")
 
     def _cut_twice(self, world, entries, chooser, what):
-        """Cuts the power. In a quarter of the cases cuts it again while the server recovers from the first cut."""
+        """Cuts the power. In a quarter of the cases, cuts it again while the server recovers from the first cut."""
         recording, steps = world.recording, world.steps
         again = chooser.random() < 0.25
         self._cut(world, entries, chooser, what, again)
@@ -136,7 +135,7 @@ class PowerCutTest(unittest.TestCase):
         world.check_everything()
 
     def test_a_sync_that_is_forgotten_is_found(self):
-        """Shows that the checks can fail: they must fail if the record lacks the syncs of some files."""
+        """The checks must fail if the record lacks the syncs of some files."""
         name = "built and compacted in the background"
         world = self.recorded(name, 15)
         entries = world.recording.read()
@@ -146,9 +145,9 @@ class PowerCutTest(unittest.TestCase):
                 self.assertNotEqual(self._find(world, entries, forgotten), "", "no cut of the power shows it")
 
     def _find(self, world, entries, forgotten, tries=10):
-        """Tries some power cuts as if the program had left out the syncs that `forgotten` names, one of FORGOTTEN. If
-        these are the folders' syncs, all writes but no unsynced changes of names survive; otherwise all changes of
-        names but no unsynced writes. Returns the first error found, or an empty text."""
+        """Tries power cuts as if the program had omitted the syncs that `forgotten` (one of FORGOTTEN) names. For the
+        syncs of folders, all writes survive, but no unsynced change of names. For others, all changes of names survive,
+        but no unsynced write. Returns the first error found, or ""."""
         is_folders = forgotten == "folders"
         chooser = random.Random(SEED)
         for count in [len(entries), *(chooser.randint(len(entries) // 3, len(entries)) for _ in range(tries))]:

@@ -1,12 +1,11 @@
-"""Many clients write to a live collection and immediately read their own writes, while the server compacts and
-reloads.
+"""Many clients write to a live collection and immediately read what they wrote, while the server compacts and reloads.
 
     read_your_writes_test.py FOLDER_OF_THE_PROGRAMS [--seconds 10] [--clients 8] [--seed S] [--codes PLANES]
 
-After a write is acknowledged, every request of every client sees it, with or without min_sequence. After a delete is
-acknowledged, no request finds the document. No client sees an older snapshot after a newer one. With --codes, clients
-also search by codes, and must find the documents that an exact search finds. MAXSIM_TEST_SEED and MAXSIM_LIVE_SECONDS
-are other ways to set seed and duration.
+Once a write is acknowledged, every request of every client must see it, with or without min_sequence. Once a delete is
+acknowledged, no request may find the document. No client may see an older snapshot after a newer one. With --codes,
+clients also search by codes, and must find the documents that an exact search finds. MAXSIM_TEST_SEED and
+MAXSIM_LIVE_SECONDS also set seed and duration.
 """
 
 import argparse
@@ -140,8 +139,8 @@ class Client:
             expect(payload == wanted and not is_missing, f"{id} has {payload} instead of {wanted}")
 
     def by_scan(self, ids, minimum):
-        """Ranks the whole collection. The ranking must contain this client's documents as it wrote them, with their
-        scores."""
+        """Ranks the whole collection. The ranking must contain this client's documents as the client wrote them, with
+        the correct scores."""
         rows = rows_of(self.count)
         request = client.rerank_request(NAME, rows, top_k=10_000, min_sequence=minimum, return_payloads=True)
         answer = self.reranker.Rerank(request, timeout=60)
@@ -161,8 +160,8 @@ class Client:
         self.stress.counts["scanned"] += 1
 
     def by_codes(self, ids, minimum):
-        """Searches by codes for a document that this client has just written. A proven answer must contain each of
-        this client's documents that scores more than the answer's last result, and no deleted or replaced one."""
+        """Searches by codes for a document that this client has just written. A proven answer must contain each of the
+        client's documents that scores higher than the last result, and no deleted or replaced one."""
         written = [self.mine[id] for id in ids if self.mine[id]]
         rows = written[0][1] if written else rows_of(self.count)
         request = client.rerank_request(
@@ -191,7 +190,7 @@ class Client:
         self.stress.counts["by codes"] += 1
 
     def of_others(self):
-        """Reads an id after a client's write of it was acknowledged, mostly another client's."""
+        """Reads an id after a write of it was acknowledged, usually to another client."""
         id, count, sequence = self.chooser.choice(list(self.stress.told))
         minimum = sequence if self.chooser.random() < 0.5 else 0
         answer = self.documents.Get(client.get_request(NAME, [id], min_sequence=minimum), timeout=60)

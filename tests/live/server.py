@@ -24,7 +24,7 @@ READY_LIMIT_S = 120
 CALL_LIMIT_S = 120
 REPORT = re.compile(r"^[^\n]*(?:WARNING|ERROR): \w+Sanitizer.*?^(?:=+|SUMMARY[^\n]*)$", re.DOTALL | re.M)
 
-# The smallest values that the keys allow: a small collection is compacted after a few writes, or after 200 ms.
+# The smallest values that these keys allow: a small collection is compacted after a few writes or after 200 ms.
 COMPACTS_OFTEN = {
     "live.segment_bytes": "1MiB",
     "live.compact_at_bytes": "1MiB",
@@ -33,7 +33,7 @@ COMPACTS_OFTEN = {
 }
 NEVER_COMPACTS = {"live.compact": "false", "live.segment_bytes": "1MiB"}
 
-# With MAXSIM_TEST_BACKEND=cuda, every test of this folder runs on the machine's GPUs.
+# With MAXSIM_TEST_BACKEND=cuda, all tests of this folder run on the GPUs of the machine.
 FLAGS = {
     "grpc.address": "127.0.0.1:0",
     "http.address": "127.0.0.1:0",
@@ -58,7 +58,7 @@ def connect(target, *options):
 
 
 class Server:
-    """A maxsimd on free ports. It may load collections from `folder`, and its log is there. If it still runs at the
+    """A maxsimd on free ports. It may load collections from `folder`, and writes its log there. If it still runs at the
     end of the with-statement, it is killed by SIGKILL."""
 
     def __init__(self, programs, folder, flags=None, environment=None):
@@ -129,8 +129,8 @@ class Server:
         self._disconnect()
 
     def stop(self, timeout_s=60):
-        """Stops maxsimd by SIGTERM. Raises an error if it does not end with 0 in time, or a sanitizer reported an
-        error."""
+        """Stops maxsimd by SIGTERM. Raises an error if maxsimd does not exit with 0 in time, or if a sanitizer reported
+        an error."""
         self.process.terminate()
         try:
             code = self.process.wait(timeout_s)
@@ -195,8 +195,8 @@ class Server:
 
 @contextlib.contextmanager
 def refused(*codes):
-    """Expects the call in the with-statement to fail with one of the status codes. Yields a list, which then holds
-    the error."""
+    """Expects the call in the with-statement to fail with one of the status codes. Yields a list, to which the error is
+    appended."""
     found = []
     try:
         yield found
@@ -231,8 +231,7 @@ def document(id, rows, payload="", version=0, dtype="f32"):
 
 
 def add_ids(field_owner, ids):
-    """Writes ids into the oneof (string_ids, int_ids) of a request. The type of the first id decides which of the
-    two."""
+    """Writes ids into string_ids or int_ids of a request, depending on the type of the first id."""
     ids = list(ids)
     if ids and isinstance(ids[0], int):
         field_owner.int_ids.ids.extend(ids)
@@ -269,7 +268,7 @@ def rerank_request(name, rows, ids=None, top_k=10, weights=None, **fields):
 
 
 def proven(documents):
-    """Returns options for a scan of codes that refines this many documents, and then more until the answer is
+    """Returns options for a search by codes that scores `documents` documents exactly, and more until the answer is
     proven."""
     return rerank_pb2.RefinementOptions(documents=documents, require_proof=True, budget=1 << 16)
 
@@ -285,7 +284,7 @@ class Ranking:
         self.refinement = result.refinement if result.HasField("refinement") else None
 
     def essence(self):
-        """Returns ids and scores: the part of the ranking that is the same in a newly built collection."""
+        """Returns ids and scores, which must be the same in a newly built collection."""
         return self.ids, self.scores
 
 

@@ -1,5 +1,5 @@
-"""Servers learn of a live collection that another one has created, by a bucket of NATS JetStream, and warn before their
-stream drops messages that they lack.
+"""Servers must find out, through a bucket of NATS JetStream, that another server created a live collection. They must
+warn before their stream drops messages that they have not applied.
 
     shared_test.py FOLDER_OF_THE_PROGRAMS [--only NAME]
 """
@@ -65,7 +65,7 @@ def create_when_followed(server, **fields):
 
 
 def wait_for(server, name=NAME):
-    """Waits until the server serves the collection and takes writes to it. Returns its CollectionInfo."""
+    """Waits until the server serves the collection and accepts writes to it. Returns its CollectionInfo."""
 
     def serves():
         info = server.info(name)
@@ -195,7 +195,7 @@ def test_unloads(world):
     a, b = world.add("a"), world.add("b")
     create_when_followed(a)
     wait_for(b)
-    # Without remove_settings the collection only leaves this server, until the server restarts.
+    # Without remove_settings, the collection is unloaded from this server only, and only until it restarts.
     b.unload(NAME)
     create(a, name="marker")
     wait_for(b, "marker")

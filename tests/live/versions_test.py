@@ -1,5 +1,5 @@
-"""The server remembers the version of a deleted id until later deletes exceed the limit, and then forgets it, also if
-it compacts, is killed or restarts in between. The log shrinks after versions are forgotten.
+"""The server must remember the version of a deleted id until later deletes exceed the limit, and then forget it, also
+across compactions, kills and restarts. Afterwards the log must shrink.
 
     versions_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -30,7 +30,7 @@ def log_bytes(world):
 
 def delete_many(world, begin, count):
     """Deletes `count` ids of 512 bytes, with a version. The ids have no documents."""
-    # The ids differ in their first bytes, because RocksDB stores a prefix that neighbouring keys share only once.
+    # The ids differ in their first bytes, because RocksDB would store a common prefix of neighbouring keys only once.
     ids = [f"{number:09d}".ljust(512, "x") for number in range(begin, begin + count)]
     response = world.server.delete(client.delete_request(NAME, ids, 5))
     for id, result in zip(ids, response.results):
@@ -40,7 +40,7 @@ def delete_many(world, begin, count):
 
 
 def write(world, number, version):
-    """Writes a document, and expects the oracle's outcome. Returns whether the server applied the write."""
+    """Writes a document and checks the outcome against the oracle. Returns whether the server applied the write."""
     world.do_upsert({"docs": [[number, 3, version, 0, "f32"]]})
     return world.oracle.versions.get(world.id_of(number)) == version
 

@@ -1,7 +1,7 @@
-"""Runs operations on a server with one live collection and on the oracle, and compares the server's answers.
+"""Runs operations on the oracle and on a server with a live collection, and compares the answers.
 
-A setup describes the world, and each operation is a dictionary. Both are plain JSON, so that a test can print a
-failed sequence of operations and run it again. """
+A setup describes the world, and each operation is a dictionary. Both are plain JSON, so that a test can print a failed
+sequence of operations and repeat it."""
 
 import json
 import os
@@ -27,9 +27,9 @@ INT64 = 1 << 63
 
 
 class World:
-    """A server with one live collection, and its oracle. `setup` has the members storage, dim, id_type, num_base
-    (number of documents of the first generation; if 0, CreateCollection makes the collection), seed, flags (of
-    maxsimd), and codes (number of planes; without codes if 0 or missing)."""
+    """A server with one live collection, and its oracle. `setup` has these members: storage, dim, id_type, num_base
+    (number of initial documents; 0 means that CreateCollection makes the collection), seed, flags (of maxsimd), and
+    codes (bits per value; no codes if 0 or missing)."""
 
     def __init__(self, programs, folder, setup, environment=None):
         self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
@@ -87,8 +87,8 @@ class World:
             self.oracle.storage.rotation_seed = manifest.get("rotation", {}).get("seed", 0)
 
     def apply(self, operation):
-        """Does one operation and checks its answer, and then the answers of other requests (check()). Raises Mismatch
-        if a call fails."""
+        """Does one operation and checks its answer. Then checks the answers to other requests (check()). Raises
+        Mismatch if a call fails."""
         try:
             getattr(self, "do_" + operation["op"])(operation)
             self.check(operation.get("check", 0))
@@ -100,7 +100,7 @@ class World:
     # Writes.
 
     def _documents(self, made):
-        """Returns a Document message for each [number of the id, number of the vectors, version, number of the
+        """Returns one Document message for each [number of the id, number of the vectors, version, number of the
         payload, data type]."""
         return [
             client.document(self.id_of(k), vectors(v, self.dim), payload_of(p), version, dtype)
@@ -162,8 +162,8 @@ class World:
         )
 
     def do_bad(self, operation):
-        """Makes a call with an invalid document, which the server must refuse. The following check() finds out
-        whether the server wrote the call's valid document."""
+        """Makes a call with a valid and an invalid document, which the server must refuse. The following check() would
+        notice if the server wrote the valid one."""
         good = self._documents([[3, 1, 0, 1, "f32"]])[0]
         bad = self._documents([[4, 2, 0, 0, "f32"]])[0]
         kind = operation["kind"]
@@ -223,7 +223,7 @@ class World:
         return self.folder / f"{name}-{self._made}"
 
     def do_snapshot(self, operation):
-        """Makes a snapshot, loads it as a live collection, and writes to it. The collection itself must not
+        """Makes a snapshot, loads it as a live collection, and writes to it. The original collection must not
         change."""
         path = self._new_folder("snapshot")
         sequence = self.server.snapshot(NAME, path)
@@ -340,7 +340,7 @@ class World:
         if name in (NAME, "snapshot"):
             version = self.oracle.versions.get(id, 0)
             expect(stored.version == version, f"{where} has version {stored.version} instead of {version}")
-            # The server reports sequence 0 for a document that a compaction has moved into a shard.
+            # The server reports the sequence 0 for a document that a compaction has moved into a shard.
             numbers = {expected.sequence, 0}
             expect(stored.sequence in numbers, f"{where} has sequence {stored.sequence}, not {expected.sequence}")
         if not return_tokens:
@@ -354,7 +354,7 @@ class World:
         expect(stored.scale == scale, f"{where} has the scale {stored.scale!r} instead of {scale!r}")
 
     def do_fresh(self, operation):
-        """Builds a new collection of the present documents. It must give the same ids and the same bits of scores."""
+        """Builds a new collection of the current documents. It must give the same ids and exactly the same scores."""
         if not self.oracle.documents:
             return
         path = self._new_folder("fresh")
@@ -363,8 +363,8 @@ class World:
         seed = operation.get("check", 0)
         codes = [json.loads((one / "collection.json").read_text()).get("codes") for one in (self.path, path)]
         found = [check_codes(self, name, seed) for name in (NAME, "fresh")]
-        # Compares the codes' answers only if both collections' codes have the same parameters. A build decides by its
-        # own vectors whether codes get factors, so that the parameters may differ.
+        # Compares the answers by codes only if both collections have the same kind of codes. A build decides by its
+        # vectors whether codes get factors, so the kinds may differ.
         expect(codes[0] != codes[1] or found[0] == found[1], f"codes differ from a fresh build's: {found}")
         for i, top_k in enumerate((len(self.oracle.documents), 5, 1)):
             rankings = [self.check_whole(name, seed + i, top_k).essence() for name in (NAME, "fresh")]

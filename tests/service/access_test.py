@@ -1,5 +1,5 @@
-"""Tests what maxsimd shows to which client: web pages of other sites get nothing from a server without tokens, and
-only administrators see the folders of the server's machine.
+"""Tests what maxsimd shows to which client. Web pages of other sites must get nothing from a server without tokens, and
+only administrators may see the names of folders on the server's machine.
 
 python access_test.py FOLDER_OF_THE_PROGRAMS
 """

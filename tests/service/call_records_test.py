@@ -1,6 +1,6 @@
-"""Tests that maxsimd records each call as the client saw it: one count in the metrics with the answer's code, one
-span with its status and, for a rerank call, one log line with its code. Covers both ports, answers, and errors from
-every layer.
+"""Tests that maxsimd records each call as the client saw it: the metrics count it once with the answer's code, its span
+has the right status, and a rerank call has one log line with the code. Covers both ports, successful answers, and
+errors of every layer.
 
 python call_records_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -124,7 +124,7 @@ class CallRecordsTest(unittest.TestCase):
         return text
 
     def get_counts(self):
-        """Returns the number of calls that the metrics have counted so far, by method and code."""
+        """Returns how many calls the metrics have counted so far, by (method, code)."""
         text = self.get_metrics()
         lines = re.findall(r'^maxsim_requests_total\{method="(\w+)",code="(\w+)"\} (\S+)$', text, re.MULTILINE)
         lines += [(m, c, v) for c, m, v in re.findall(r'^maxsim_requests_total\{code="(\w+)",method="(\w+)"\} (\S+)$', text, re.MULTILINE)]
@@ -136,8 +136,8 @@ class CallRecordsTest(unittest.TestCase):
         self.num_lines = len(self.get_request_lines())
 
     def check(self, method, code, span_name, make_call):
-        """Makes a call in a new trace, and checks the call's count. tearDown checks the call's span and its line in
-        the log, because a server sends spans only a second later."""
+        """Makes a call in a new trace, and checks that the metrics count it. tearDown checks the span and the log line
+        of the call, because the server sends spans up to a second later."""
         type(self).num_traces += 1
         trace = f"{0xC0000 + self.num_traces:032x}"
         before = self.get_counts()
@@ -217,7 +217,7 @@ class CallRecordsTest(unittest.TestCase):
         self.assertEqual(sum(after.values()), sum(before.values()) + 1, "of two kinds of requests the last alone")
 
     def test_calls_beyond_the_limit(self):
-        """Two calls with texts wait for the encoder, and the limit is two such calls. A third call is refused."""
+        """The limit is two calls that wait for the encoder. A third call must be refused."""
         num_before = len(self.encoder.calls)
         num_answered = self.get_counts().get(("http", "OK"), 0)
         self.encoder.gate.clear()
@@ -250,8 +250,8 @@ class CallRecordsTest(unittest.TestCase):
                 thread.join()
         self.assertEqual(answers, [(200, "OK")] * 2)
         self.logged += [("http", "OK")] * 2
-        # Waits until the metrics count these two calls. Otherwise the next check() would find them, because the text
-        # of the metrics may be some milliseconds old.
+        # Waits until the metrics include these two calls, because the text of the metrics may be some milliseconds old.
+        # Otherwise the next check() would count them.
         limit = time.monotonic() + PATIENCE_S
         while self.get_counts().get(("http", "OK"), 0) < num_answered + 2 and time.monotonic() < limit:
             time.sleep(0.01)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that maxsimctl prints one line if TLS fails, and none of gRPC's log lines.
+"""Tests that maxsimctl prints a single line if TLS fails, without gRPC's log lines.
 
   ctl_tls_test.py FOLDER_OF_THE_PROGRAMS
 """

@@ -1,6 +1,5 @@
-"""Tests the HTTP API of maxsimd with maxsim-encoder by the description in /openapi.json: every answer must match the
-description, also the answers to requests that schemathesis makes. A text must have the score of its vectors, bit for
-bit.
+"""Tests the HTTP API of maxsimd and maxsim-encoder against the description in /openapi.json. Every answer must match
+the description, also answers to requests that schemathesis generates. A text must get exactly the score of its vectors.
 
 python http_api_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -72,7 +71,8 @@ class HttpApiTest(unittest.TestCase):
         jsonschema_rs.Draft202012Validator(whole).validate(value)
 
     def post(self, path, body, status=200):
-        """Posts a body. Checks that the description allows the body and the answer, and returns the answer."""
+        """Posts a body. Checks that the description allows the body (if `status` is 200) and the answer. Returns the
+        answer."""
         if status == 200:
             self.check({"$ref": "#/components/schemas/Request"}, body)
         answered, _, data = call(self.server.port, "POST", path, body)

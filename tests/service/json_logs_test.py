@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that JSON log lines hold numbers and booleans as JSON numbers and booleans, never as strings.
+"""Tests that JSON log lines contain numbers and booleans as JSON numbers and booleans, and not as strings.
 
   json_logs_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -19,7 +19,7 @@ from program_fixture import Maxsimd
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-# The values of these fields are texts, even if a text looks like a number: for example a name that a user chose.
+# These fields are always strings, even if the value looks like a number, because it can be a name that a user chose.
 TEXTS = {"time", "level", "message", "version", "commit", "request_id", "name", "collection", "peer", "error", "table", "path"}
 NUMBER = re.compile(r"-?\d[\d,.]*( ?([KMGT]i?B|B|%|[µun]?s|ms|min|of \d+))?|true|false")
 EVENTS = {"backend", "collection_load_failed", "collection_loaded", "collection_unloaded", "compacted", "draining",
@@ -80,7 +80,8 @@ class JsonLogsTest(unittest.TestCase):
         self.assertEqual([event for event in events if numbers_as_text(event)], [])
 
     def test_no_source_formats_a_number_for_a_field(self):
-        """Checks the source code, because some events occur only with a GPU, a cluster or a broken disk."""
+        """Checks the source code instead of a log, because some events occur only with a GPU, a cluster or a broken
+        disk."""
         wrong = []
         for path in sorted((ROOT / "server").rglob("*.cc")):
             source = path.read_text()

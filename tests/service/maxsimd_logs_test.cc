@@ -1,4 +1,4 @@
-// Tests the log of the program maxsimd: the lines about requests and about files of tokens, and the limits of lines.
+// Tests the log of maxsimd: the lines about requests and about token files, and the limits on the number of lines.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -84,8 +84,7 @@ TEST_F(ProcessTest, WarningsOfSlowRequestsAreBoundedAndOnlyOfThose) {
   }
 }
 
-// Sends, without a token, a call with a `te` header of `size` bytes that is not "trailers", which gRPC logs as an
-// error.
+// Sends a call without a token, whose `te` header has `size` bytes and is not "trailers". gRPC logs an error about it.
 void SendBadHeader(int port, size_t size) {
   const auto frame = [](int type, int flags, int stream, const std::string& payload) {
     std::string bytes;
@@ -95,8 +94,8 @@ void SendBadHeader(int port, size_t size) {
     for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(stream >> shift);
     return bytes + payload;
   };
-  // The header is a literal without indexing: its name, then its value with a length of seven bits and groups of seven
-  // more.
+  // Encodes the header in HPACK as a literal: the name, then the length of the value (a 7-bit prefix and groups of 7
+  // bits), then the value.
   std::string block = std::string("\x10\x02te", 4) + '\x7f';
   size_t rest = size - 127;
   for (; rest >= 128; rest >>= 7) block += static_cast<char>((rest & 127) | 128);
@@ -110,7 +109,7 @@ void SendBadHeader(int port, size_t size) {
   }
   RawConnection connection(port);
   connection.Send(bytes);
-  // The server answers the SETTINGS frame immediately. When the answer is here, it has read the other bytes too.
+  // The server answers the SETTINGS frame only after it has read all bytes before the end.
   bool closed = false;
   connection.FinishSending();
   connection.ReadToEnd(&closed, 1000ms);
@@ -119,7 +118,7 @@ void SendBadHeader(int port, size_t size) {
 TEST_F(ProcessTest, AReaderOfTheLogThatStallsHoldsUpNoCallAndNoStop) {
   int log[2];
   ASSERT_EQ(pipe2(log, O_CLOEXEC), 0);
-  // Fills the pipe before the server starts, so that the server can write no line of its log.
+  // Fills the pipe before the server starts, so that the server cannot write its log.
   fcntl(log[1], F_SETFL, O_NONBLOCK);
   while (write(log[1], "x", 1) == 1) continue;
   fcntl(log[1], F_SETFL, 0);

@@ -24,7 +24,8 @@
 
 namespace maxsim::test {
 
-// Returns $MAXSIM_BIN_DIR/maxsimd, or else bin/maxsimd next to this test's folder, or "" if neither exists.
+// Returns the path of maxsimd in $MAXSIM_BIN_DIR or, by default, in bin/ next to this test's folder. Returns "" if
+// there is none.
 inline std::string ProgramPath() {
   std::string folder;
   if (const char* configured = std::getenv("MAXSIM_BIN_DIR"); configured != nullptr) {
@@ -47,7 +48,7 @@ class Process {
       : Process(open(log.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600), std::move(args), log) {
     close(output_);
   }
-  // Sends the program's output to the descriptor `output`, which the caller must close.
+  // Writes the program's output to the file descriptor `output`, which the caller must close.
   Process(int output, std::vector<std::string> args, const std::string& log = "/dev/null")
       : output_(output), log_(log) {
     const std::string program = ProgramPath();
@@ -135,8 +136,7 @@ class ProcessTest : public testing::Test {
     return {code, process.Log()};
   }
 
-  // Sends one request to the server whose ports are in the port file. Returns whether the server answered it without
-  // error.
+  // Sends one request to the server whose ports are in the port file. Returns whether the call succeeded.
   bool Ask(const std::string& collection, const std::string& request_id) const {
     const std::string address = "127.0.0.1:" + std::to_string(Ports()["grpc_port"].get<int>());
     const auto stub = v1::Reranker::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));

@@ -47,7 +47,7 @@ TEST_F(ProcessTest, ThePortFileNamesPortsAndProcessOnceTheServerIsReady) {
   EXPECT_NE(access((folder_ / "ports").c_str(), F_OK), 0) << "a stopped server's ports";
 }
 
-// After a load, the server itself sends the first query to the collection. Limits on waiting must not apply to this
+// After loading a collection, the server itself sends a first query to it. Limits on waiting must not apply to this
 // query.
 TEST_F(ProcessTest, ItStartsHoweverShortlyRequestsMayWait) {
   Process process(folder_ / "log",
@@ -91,7 +91,8 @@ TEST_F(ProcessTest, AStopUnderLoadLosesNoAcceptedRequestAndReadinessFallsFirst) 
           if (was_not_ready) ++answered_while_not_ready;
           continue;
         }
-        // A refused request must never have been accepted. Any error but a refusal would be a lost request.
+        // A request that fails during a shutdown must be refused. Any other error would mean that an accepted request
+        // was lost.
         EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE) << status.error_message();
         EXPECT_THAT(status.error_message(), testing::Not(HasSubstr("reset"))) << "the connection was cut";
         int64_t earliest = first_refusal_us;
@@ -147,7 +148,7 @@ TEST_F(ProcessTest, HangUpReloadsTheCollections) {
   EXPECT_TRUE(Eventually([&] { return generation() == 2; }));
   process.Signal(SIGTERM);
   EXPECT_EQ(process.Wait(), 0);
-  // Every line of the log must be a JSON object, and the lines of the store's events must have members to search by.
+  // Every line of the log must be a JSON object. The lines about collections must have members that one can search by.
   std::map<std::string, json> last;
   std::istringstream lines(process.Log());
   for (std::string line; std::getline(lines, line);) {

@@ -1,4 +1,4 @@
-// Tests a server that runs out of memory while it handles a request: only this request fails, and the server continues.
+// Tests a server that runs out of memory during a request. Only this request may fail, and the server must continue.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -11,8 +11,8 @@
 
 namespace {
 
-// An allocation of this many bytes or more fails in every thread. Allocations of arrays (operator new[]) never fail,
-// because gRPC allocates its slices in this way.
+// Allocations of at least this many bytes fail in every thread. Allocations by operator new[] never fail, because gRPC
+// makes its slices with it.
 std::atomic<size_t> fails_from{SIZE_MAX};
 
 }  // namespace
@@ -53,8 +53,8 @@ class MemoryServiceTest : public testing::Test {
     return request;
   }
 
-  // Sends the request as a unary call and in a stream, while allocations of `fails_from_bytes` fail. Both must end with
-  // the code `expected`.
+  // Sends the request as a unary call and in a stream, while allocations of `fails_from_bytes` or more fail. Both calls
+  // must end with the code `expected`.
   void ExpectBoth(const v1::RerankRequest& request, grpc::StatusCode expected, size_t fails_from_bytes) {
     v1::RerankResponse response;
     grpc::ClientContext context;
@@ -84,7 +84,8 @@ TEST_F(MemoryServiceTest, ARequestThatNoMemoryIsLeftForFailsAloneAndIsCounted) {
   ExpectBoth(Request(100'000), grpc::OK, SIZE_MAX);
 }
 
-// If an exception left a container in a broken state, the container's destructor would end the process.
+// The list of unknown ids cannot grow. If that left a container in a broken state, its destructor would end the
+// process.
 TEST_F(MemoryServiceTest, AListWhoseUnknownIdsOutgrowTheMemoryFailsAlone) {
   for (const size_t bytes : {900'000, 1'500'000, 3'000'000}) {
     ExpectBoth(Request(100'000), grpc::RESOURCE_EXHAUSTED, bytes);

@@ -1,4 +1,4 @@
-// Tests requests that end without a result: requests that are cancelled, expire, are refused, or fail with the device.
+// Tests requests that end without a result, because they are cancelled, expire, are refused, or the device fails.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -92,8 +92,8 @@ TEST_F(OverloadServiceTest, ACancelledRequestLeavesTheQueueUnscored) {
 TEST_F(OverloadServiceTest, AnExpiredRequestIsAnsweredInTimeAndCounted) {
   Serve();
   std::thread holder = HoldLane();
-  // Doubles the timeout until the server receives a request before the request's deadline. On a busy machine that takes
-  // longer.
+  // Doubles the timeout until the server receives a request before the deadline of the request, which takes longer on a
+  // busy machine.
   std::chrono::milliseconds timeout = 50ms;
   EXPECT_TRUE(Eventually([&] {
     v1::RerankResponse response;
@@ -154,8 +154,8 @@ TEST_F(OverloadServiceTest, ClientsAreToldApartByTheirKeyOrElseByTheirAddress) {
   Serve([](config::Config* config) { config->client_key = "x-tenant"; });
   std::thread holder = HoldLane();
   std::vector<std::thread> clients;
-  // Over each protocol, two requests have the name "shop" in the key's header, one has "search", and two have no name.
-  // Other headers do not distinguish clients.
+  // Clients are distinguished by a header. Over each protocol, two requests have the name "shop" in it, one has
+  // "search", and two have none. Other headers must not distinguish clients.
   for (const char* name : {"shop", "shop", "search", ""}) {
     clients.emplace_back([this, name] {
       grpc::ClientContext context;
@@ -286,8 +286,8 @@ TEST_F(OverloadServiceTest, RequestsThatHoldMuchMemoryAreRefusedWhileOthersWait)
     EXPECT_TRUE(server_->Rerank(SmallRequest(), &response).ok());
   });
   EXPECT_TRUE(Eventually([&] { return server_->server().scheduler().stats().queued_jobs == 1; }));
-  // All ids except one are unknown, so the server scores only one document. But the answer repeats each unknown id, and
-  // the waiting request holds these strings.
+  // Only one id is known, so the server scores a single document. But the answer repeats every unknown id, so the
+  // waiting request holds all these strings.
   v1::RerankRequest large = SmallRequest();
   for (int i = 0; i < 30'000; ++i) large.mutable_candidates()->mutable_string_ids()->add_ids(std::to_string(i));
   grpc::ClientContext context;
@@ -318,7 +318,7 @@ TEST_F(OverloadServiceTest, ALostDeviceEndsTheServerWithAnErrorAndNoAnswers) {
   backend_->SetHealth(absl::UnavailableError("ECC error"));
   EXPECT_TRUE(Eventually([&] { return !server_->server().Readiness().ok(); }));
   const grpc::Status status = server_->Rerank(SmallRequest(), &response);
-  // The server stops at the same time. If a call arrives while gRPC closes, gRPC ends it with CANCELLED.
+  // The server is stopping at this moment. gRPC ends a call that arrives while it closes with CANCELLED.
   EXPECT_TRUE(status.error_code() == grpc::UNAVAILABLE || status.error_code() == grpc::CANCELLED)
       << status.error_code() << ": " << status.error_message();
   EXPECT_EQ(server_->Wait(), Server::kExitDeviceLost);

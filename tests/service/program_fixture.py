@@ -9,9 +9,9 @@ READY_LIMIT_S = 120
 
 
 class Maxsimd:
-    """A server on free ports that scores with one CPU thread. Creates `folder`, which keeps the log. `collections` is
+    """A maxsimd on free ports with one CPU thread. Creates `folder`, where the log is written. `collections` is either
     a dictionary of folders by name, or the folder of the collection "demo". `flags` are flags of maxsimd without
-    their dashes."""
+    dashes."""
 
     def __init__(self, programs, folder, collections, **flags):
         self.folder = pathlib.Path(folder)

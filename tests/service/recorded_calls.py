@@ -1,5 +1,5 @@
-"""The HTTP calls of call_records_test, which checks how they are counted, logged and traced, and the tokens, method names
-and limits that these calls use."""
+"""The HTTP calls of call_records_test, which checks how calls are counted, logged and traced. Also has the tokens,
+method names and limits for these calls."""
 
 from tracing_fixture import DIM
 

@@ -1,5 +1,5 @@
-// Compares a server whose collection has codes with one whose collection has none: scans, exact answers and
-// certificates, over gRPC and HTTP.
+// Compares collections with codes to the same collection without codes: searches by codes, exact answers and proofs,
+// over gRPC and HTTP.
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,7 +21,8 @@ using testing::HasSubstr;
 
 constexpr uint32_t kTopK = 5;
 
-// "corpus" has no codes; "coded" has the same documents with codes of four planes, "signs" with one.
+// All three collections have the same documents: "corpus" has no codes, "coded" has codes of 4 bits per value, "signs"
+// of 1.
 class RefinementServiceTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -98,7 +99,8 @@ TEST_F(RefinementServiceTest, ProvenAnswersAreThoseOfTheCollectionWithoutCodes) 
 TEST_F(RefinementServiceTest, FewCandidatesAreScoredWithoutAScan) {
   for (const char* name : {"coded", "signs"}) {
     const v1::QueryResult whole = Answer(WholeOf("corpus", 1)).results(0);
-    // The default number of documents to refine, 1,000 + 20 * top_k, exceeds the size of the collection.
+    // By default, 1,000 + 20 * top_k documents are scored exactly, which is more than the collection has. So codes are
+    // not used.
     const v1::QueryResult by_default = Answer(WholeOf(name, 1)).results(0);
     EXPECT_FALSE(by_default.has_refinement());
     ExpectSame(whole, by_default);

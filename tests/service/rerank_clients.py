@@ -1,4 +1,4 @@
-"""Wraps packages from PyPI that rerank over HTTP. Each package has a class with one call. The packages are unchanged,
+"""Wraps PyPI packages that rerank over HTTP in a common interface: one class per package. The packages are unmodified,
 and get only a base URL.
 
 A client imports its package when it is created, so that an environment needs only the packages that it uses. """
@@ -6,13 +6,13 @@ A client imports its package when it is created, so that an environment needs on
 import asyncio
 import os
 
-# Without the first two variables, Haystack and LangChain send usage data. NO_PROXY is needed because a proxy cannot
-# reach this machine's loopback address.
+# Without the first two variables, Haystack and LangChain send usage data. NO_PROXY keeps requests to this machine away
+# from a proxy.
 os.environ.update(HAYSTACK_TELEMETRY_ENABLED="false", LANGSMITH_TRACING="false", NO_PROXY="127.0.0.1")
 # Without this variable, LiteLLM downloads a table of prices.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
-# The model that a program made for another service has in its settings. No collection has this name.
+# The model name of another rerank service, as its users have in their settings. No collection has this name.
 THEIR_MODEL = "rerank-v3.5"
 
 
@@ -24,19 +24,20 @@ def given(**arguments):
 class Client:
     """A way to rerank with a package. `base` is the server's URL, with or without /text at its end."""
 
-    # Whether the user sees the server's error. If false, the package ignores the status and fails with another error.
+    # Whether the package shows the server's error to its user. If false, it ignores the status and fails in another
+    # way.
     shows_errors = True
     # Whether the request can name a model, and so a collection.
     names_model = True
     # Whether the request can limit the number of results.
     cuts = True
-    # Whether the package needs every document in the answer. If so, an unknown id is an error. If not, the answer
-    # leaves the id out.
+    # Whether the package fails if an answer lacks a document. If true, an unknown id is an error. If false, an unknown
+    # id is left out of the result.
     wants_all = False
 
     def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
-        """Returns [(position in documents, score)] in the package's order. If `top_n` is None, returns all
-        documents."""
+        """Returns [(position in documents, score)] in the order of the package's result. If `top_n` is None, returns
+        all documents."""
         raise NotImplementedError
 
     def shown(self, error):
@@ -97,7 +98,7 @@ class LangChainCohere(Client):
 
 
 class LlamaIndex(Client):
-    """The base class for LlamaIndex's postprocessors. `make` returns a postprocessor, which gets the documents as
+    """The base class for LlamaIndex's postprocessors. `make` returns a postprocessor, to which documents are passed as
     nodes."""
 
     def make(self, base, key, model, top_n):
@@ -193,7 +194,7 @@ class Voyage(Client):
         return [(one.index, one.relevance_score) for one in ranked]
 
     def shown(self, error):
-        # For 500 and 503, the package shows its own text, and keeps the server's body in http_body.
+        # For the codes 500 and 503, the package shows a text of its own, but keeps the server's answer in http_body.
         return f"{error} {error.http_body}"
 
 

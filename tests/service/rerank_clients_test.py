@@ -1,6 +1,5 @@
-"""Tests unmodified clients of rerank services with maxsimd and maxsim-encoder. Texts must rank as their vectors do,
-with the same bits of scores. Strings may also be ids of stored documents. The clients' users must see the server's
-errors.
+"""Tests unmodified clients of rerank services with maxsimd and maxsim-encoder. Texts must get exactly the scores of
+their vectors. Strings may also be ids of stored documents. The server's errors must be visible to the clients' users.
 
 python rerank_clients_test.py FOLDER_OF_THE_PROGRAMS [PACKAGE...]      default: every package of rerank_clients.CLIENTS
 """
@@ -29,9 +28,9 @@ PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 PACKAGES = sys.argv[1:] or [package for package in CLIENTS if package != "litellm"]
 KEY = "key-of-the-rerank-clients"
 QUERY = "How does bread dough rise, and what gives a loaf its crust?"
-# More documents than `limits.default_top_k`, which does not limit lists of texts. Fewer than
-# `encoder.max_batch_texts`, so that the encoder gets all texts in one call: in another batch, the model's matrix
-# products round differently.
+# More documents than limits.default_top_k, because this limit must not apply to lists of texts. Fewer than
+# encoder.max_batch_texts, so that all texts are in one batch: the model's results are rounded differently in another
+# batch.
 NUM_DOCUMENTS = 15
 # The server scores float16 vectors. Values up to 1 are rounded to steps of 2^-11.
 TOLERANCE = 2e-3
@@ -43,13 +42,12 @@ class Server(Maxsimd):
     def __init__(self, folder, collection, encoder_url, **more):
         tokens = folder.with_suffix(".tokens")
         tokens.write_text(KEY + "\n")
-        # The circuit breaker is off: with it, answers would tell clients to try again later, and some clients would
-        # wait.
+        # Turns off the circuit breaker. It would tell clients to retry later, and some clients would then wait.
         flags = {"encoder.url": encoder_url, "encoder.breaker_failures": 0, "auth.tokens_file": tokens, **more}
         super().__init__(PROGRAMS, folder, collection, **flags)
 
     def rank_vectors(self, query, documents):
-        """Makes a call with the vectors of the query and of each document. Returns [(position, score)]."""
+        """Ranks by the vectors of the query and of each document. Returns [(position, score)]."""
         inline = [{"tokens": matrix(tokens)} for tokens in documents]
         body = {"model": "demo", "query": matrix(query), "documents": inline, "top_n": len(inline)}
         status, _, data = call(self.port, "POST", "/v1/rerank", body, {"Authorization": f"Bearer {KEY}"})
@@ -71,8 +69,8 @@ def encode(port, kind, texts):
 
 
 class World:
-    """Shared by the tests: the encoder, a server that uses it, a server whose encoder does not exist, texts, and
-    right answers."""
+    """What the tests share: the encoder, a server that uses it, a server whose encoder does not exist, texts, and
+    correct answers."""
 
     def __init__(self, folder):
         subprocess.run([DEMO / "build.sh", "--bin", PROGRAMS, "--output", folder / "demo"], check=True)
@@ -117,7 +115,7 @@ def bits(ranking):
 
 
 class ReferenceTest(unittest.TestCase):
-    """Compares a call with vectors with NumPy. The other tests compare the clients with this call."""
+    """Compares a rerank call with vectors with NumPy. All other tests compare clients with this call."""
 
     def test_the_call_with_vectors_ranks_by_maxsim(self):
         query = world.query_vectors.astype(np.float64)
@@ -130,8 +128,8 @@ class ReferenceTest(unittest.TestCase):
         self.assertEqual(scores, sorted(scores, reverse=True))
 
     def test_stored_documents_rank_differently_from_these_texts(self):
-        # The collection's vectors are made from title and text. So the scores differ, and a test notices if the
-        # server takes ids for texts or texts for ids.
+        # The collection's vectors are made from titles and texts, so the scores differ. Otherwise the tests could not
+        # notice if the server took ids for texts.
         self.assertNotEqual(bits(world.by_stored_vectors), bits(world.by_vectors))
 
 
@@ -199,7 +197,7 @@ class Cuts:
 
 
 def only_with(package):
-    """A class decorator that drops the tests of a client if its package is not in this environment."""
+    """A class decorator that removes the tests of a client if its package is not installed in this environment."""
     return lambda case: case if package in PACKAGES else None
 
 
@@ -278,7 +276,7 @@ class XinferenceOptionsTest(unittest.TestCase):
         self.assertIn("/text/v1/models", str(raised.exception))
 
 
-# Imitates clients that are not on PyPI or are large: sends the requests and reads the answers that their sources do.
+# Imitates clients that are large or not on PyPI: sends their requests, and reads the answers as they do.
 class OtherServicesTest(unittest.TestCase):
     def ask(self, method, path, body=None):
         status, _, data = call(world.server.port, method, path, body, {"Authorization": f"Bearer {KEY}"})
@@ -320,8 +318,8 @@ class OtherServicesTest(unittest.TestCase):
 @only_with("litellm")
 class LiteLlmOptionsTest(unittest.TestCase):
     def test_jinas_client_drops_the_base_path(self):
-        """Jina's client calls /v1/rerank of the host. This path accepts texts if http.root_documents is set
-        accordingly."""
+        """Jina's client always calls /v1/rerank, without the base path. This path accepts texts if http.root_documents
+        is "texts"."""
         server = Server(world.folder / "rooted", world.folder / "demo", world.encoder_url, http__root_documents="texts")
         self.addCleanup(server.stop)
         client = LiteLlm("jina_ai")

@@ -24,8 +24,7 @@ config::Config TestConfig() {
   config.backend.kind = config::BackendKind::kCpu;
   config.backend.cpu_threads = 2;
   config.server.shutdown_delay = absl::ZeroDuration();
-  // These time limits are so long that even a busy machine does not exceed them. A test of a limit sets that limit
-  // itself.
+  // These time limits are so long that even a busy machine does not exceed them. Tests of a limit set a shorter one.
   config.server.shutdown_grace = absl::Hours(1);
   config.http.request_timeout = absl::ZeroDuration();
   config.batching.max_queue_time = absl::ZeroDuration();

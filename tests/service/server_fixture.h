@@ -78,9 +78,9 @@ class RunningServer {
 };
 
 // Compares `result` with the FP64 ranking of the candidates. Returns "" if every score is within 1e-5 of its magnitude,
-// results are in rank order, no better candidate is left out, and no candidate comes twice; otherwise returns the
-// error. `candidates` has the ordinal of each candidate in the request, or -1 for an unknown id. If `ids_prefix` is
-// empty, the result must have no ids.
+// results are in rank order, no better candidate is left out, and no candidate is repeated. Otherwise returns the
+// error. `candidates` has the ordinal of each candidate in the request, -1 for an unknown id. If `ids_prefix` is empty,
+// the result must have no ids.
 std::string WrongAnswer(const RandomDocuments& documents, const RandomQuery& query,
                         const std::vector<int64_t>& candidates, uint32_t top_k, const v1::QueryResult& result,
                         const std::string& ids_prefix = "doc-");

@@ -1,4 +1,4 @@
-// Tests how a stop of the server affects calls that are in progress or arrive later.
+// Tests how stopping the server affects calls that are in progress or arrive later.
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -24,7 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// The grace period of the tests is an hour. If a stop waited for it, the test would exceed CTest's time limit.
+// In these tests the grace period is an hour. A stop that waited for it would exceed CTest's time limit.
 
 // Keeps a Watch stream of the health service open.
 class HealthWatch {
@@ -103,8 +103,8 @@ TEST(ShutdownServiceTest, ClientsThatDoNotRestAreRefusedAndNeverCutOff) {
     clients.emplace_back([&, c] {
       const auto stub =
           v1::Reranker::NewStub(grpc::CreateChannel(server.grpc_address(), grpc::InsecureChannelCredentials()));
-      // Each client calls until it is refused three times. So calls also arrive while the server already refuses, as
-      // they do from clients that try again.
+      // Each client calls until it has been refused three times, so that calls also arrive while the server refuses
+      // them.
       for (int refused = 0; refused < 3;) {
         grpc::ClientContext context;
         context.set_deadline(std::chrono::system_clock::now() + kTestLimit);

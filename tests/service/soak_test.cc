@@ -1,6 +1,5 @@
-// Runs 64 clients at once, whose requests are valid, invalid, cancelled or expired, unary or streamed, while the
-// collection is reloaded. Every answer must be the right one or the right error. MAXSIM_SOAK_SECONDS sets how long the
-// test runs (default: 5 s).
+// Runs 64 clients whose requests are valid, invalid, cancelled or expired, unary or streamed, while the collection is
+// reloaded. Every answer must be correct or the expected error. MAXSIM_SOAK_SECONDS sets the duration (default: 5 s).
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -27,7 +26,7 @@ using namespace std::chrono_literals;
 constexpr int kClients = 64;
 constexpr int kQueries = 32;
 
-// A query, and its FP64 score of each document of the odd and of the even generations.
+// A query, with its FP64 score of each document in the odd generations and in the even ones.
 struct KnownQuery {
   RandomQuery query;
   std::array<std::vector<ReferenceScore>, 2> scores;
@@ -125,8 +124,8 @@ class Soak {
       const ReferenceScore& truth = scores[static_cast<size_t>(document)];
       const double tolerance = 1e-5 * truth.magnitude;
       if (!(std::abs(static_cast<double>(result.scores(rank)) - truth.score) <= tolerance)) return "wrong score";
-      // At each rank, the document must have the score that the sorted reference has at this rank. If several documents
-      // have this score, any of them may be there.
+      // At each rank, the document must have the score that the reference has at this rank. Documents of equal scores
+      // may be in any order.
       if (std::abs(best[static_cast<size_t>(rank)] - truth.score) > 2 * tolerance) return "wrong rank";
     }
     return "";
@@ -158,7 +157,8 @@ class Soak {
     Judge(kind, status, known, candidates, request, response);
   }
 
-  // Accepts the right answer, or an error that this kind of request may get. A full queue may refuse any valid request.
+  // Accepts the correct answer, and the errors that this kind of request may get. A full queue may refuse any valid
+  // request.
   void Judge(Kind kind, const grpc::Status& status, const KnownQuery& known, const std::vector<int64_t>& candidates,
              const v1::RerankRequest& request, const v1::RerankResponse& response) {
     ++codes_[static_cast<size_t>(status.error_code())];
@@ -219,7 +219,7 @@ class Soak {
     while (stream->Read(&response)) {
       ++answers;
       const Sent& one = sent[std::stoul(response.request_id())];
-      // In a stream, the hint when to try again is a field of the response, and not a detail of a status.
+      // In a stream, the retry hint is a field of the response. In a unary call, it is a detail of the status.
       const std::string details = response.retry_after_ms() > 0 ? "google.rpc.RetryInfo" : "";
       Judge(one.kind, {static_cast<grpc::StatusCode>(response.code()), response.message(), details}, *one.known,
             one.candidates, one.request, response.response());

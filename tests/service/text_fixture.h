@@ -14,7 +14,7 @@
 
 namespace maxsim::test {
 
-// Returns the handler of an encoder with the dialect "tei", whose vectors have `dim` values.
+// Returns the handler of a fake encoder with the dialect "tei", whose vectors have `dim` values.
 inline FakeEncoder::Handler TeiHandler(int dim) {
   return [dim](const FakeCall& call) { return FakeReply{.body = AnswerList(TextsOf(call), dim)}; };
 }

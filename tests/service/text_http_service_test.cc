@@ -70,7 +70,8 @@ TEST_F(TextServiceTest, HttpTakesTextsOnEveryPath) {
   EXPECT_THAT(unknown.body, HasSubstr("nobody"));
 }
 
-// A client of another service sends that service's model name, and texts as strings.
+// A client of another service sends that service's model name, and texts as strings. The error must name the path for
+// texts.
 TEST_F(TextServiceTest, AnotherServicesModelWithTextsIsToldOfTheTextPath) {
   Start(TeiHandler(kDim));
   const auto message = [&](const char* path, const json& body) {

@@ -1,4 +1,4 @@
-// Sends texts to a whole server with a fake encoder. Texts must have the scores of the vectors that the encoder makes.
+// Sends texts to a server with a fake encoder. Texts must get the scores of the encoder's vectors.
 #include <functional>
 #include <string>
 #include <vector>
@@ -80,8 +80,8 @@ TEST_F(TextServiceTest, DocumentsMayBeTextsWithACollectionAndWithout) {
 }
 
 TEST_F(TextServiceTest, ACachedQueryIsNotEncodedAgain) {
-  // Sets the encoder's dimension in the configuration. Otherwise the server would learn it from the first answer, and
-  // would not find this answer in the cache later, because the dimension is a part of the cache's key.
+  // Sets the encoder's dimension in the configuration. Otherwise the server would learn it from the first answer. That
+  // answer would not be found in the cache, because the dimension is part of the key.
   Start(TeiHandler(kDim), [](config::Config* config) { config->encoder.http.identity.dim = kDim; });
   const v1::RerankRequest request = TextRequest("again and again");
   const std::string first = Answer(request).results(0).SerializeAsString();
@@ -170,7 +170,7 @@ TEST_F(TextServiceTest, BlankDocumentsAloneAreScoredByVectorsToo) {
   EXPECT_THAT(refused.error_message(), testing::HasSubstr("blank documents, whose vectors of dimension 4096"));
 }
 
-// Answers as an encoder with the dialect "maxsim", which reports that it truncated the texts that contain "long".
+// Answers like an encoder with the dialect "maxsim" that truncated all texts with the word "long".
 FakeReply AnswerWithTruncated(const FakeCall& call) {
   if (call.method == "GET") {
     return {.body = R"({"model": "m", "fingerprint": "f", "dim": 32, "query_prefix": "", "document_prefix": "",

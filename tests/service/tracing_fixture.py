@@ -1,4 +1,4 @@
-"""A collector of traces and an encoder of texts, for tests of the spans and the requests that maxsimd sends to them."""
+"""A fake collector of traces and a fake text encoder, which record what maxsimd sends to them."""
 
 import concurrent.futures
 import http.client
@@ -28,7 +28,7 @@ def traceparent(trace=TRACE, sampled=True):
 
 
 class Collector(trace_service_pb2_grpc.TraceServiceServicer):
-    """Keeps the spans that servers send to it, and the resource of each (the attributes that describe the sending
+    """Stores the spans that servers send to it, and the resource of each span (attributes that describe the sending
     server)."""
 
     def __init__(self):
@@ -64,8 +64,9 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
                     raise AssertionError(f"of the spans {names} there are {sorted(found)}")
 
     def wait_for_tree(self, trace, num_spans):
-        """Waits until the trace has `num_spans`. Returns the spans, and the trace as a sorted list of trees: each tree
-        is the service and the name of a span whose parent is not here, and the trees of the span's children."""
+        """Waits until the trace has `num_spans` spans. Returns the spans, and the trace as a sorted list of trees. Each
+        tree has the service and name of a span, and the trees of its child spans. Roots are spans whose parent is not
+        in the trace."""
         limit = time.monotonic() + PATIENCE_S
         with self._changed:
             while True:
@@ -93,8 +94,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
 
 
 class Encoder(http.server.ThreadingHTTPServer):
-    """Answers /embed_all with vectors that depend on the text's length, and keeps the headers of the calls that it
-    gets."""
+    """Answers /embed_all with vectors that depend on the text's length. Stores the headers of the calls."""
 
     def __init__(self):
         self.calls = []

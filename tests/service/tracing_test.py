@@ -1,8 +1,8 @@
-"""Traces of maxsimd as a collector gets them. The collector decodes them with the public package opentelemetry-proto.
+"""Tests the traces that maxsimd sends to a collector, which decodes them with the public package opentelemetry-proto.
 
-Calls by gRPC and by HTTP join the trace that their traceparent names. The spans of a call's parts have the right
-parents and follow one another. The server passes the trace on to the encoder, and a router passes it on to its servers.
-If the collector is down, calls work as before, and the server counts the spans that are lost.
+A gRPC or HTTP call must join the trace that its traceparent names. The spans of a call's steps must have the right
+parents and not overlap. The server must pass the trace on to the encoder, and a router to its servers. If the collector
+is down, calls must work as before, and the server must count the spans that are lost.
 
 python tracing_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -98,7 +98,8 @@ class TracingTest(unittest.TestCase):
         return json.loads(data)
 
     def assert_within(self, outer, *spans):
-        """Checks that the spans are children of `outer` and that each begins when or after the previous one ended."""
+        """Checks that the spans are children of `outer`, and that each begins no earlier than the previous one
+        ended."""
         begin = outer.start_time_unix_nano
         for span in spans:
             self.assertEqual(span.trace_id, outer.trace_id)
@@ -197,8 +198,8 @@ class TracingTest(unittest.TestCase):
         read = self.message("GetRequest")(collection="docs")
         read.string_ids.ids.extend(f"doc-{number}" for number in range(20))
         scoring = [("queue", []), ("score", [])]
-        # Each row: the method, its request, whether the router sends a text to the encoder, the spans of each server's
-        # own parts, and how many servers are called.
+        # Each row: the method, its request, whether the router sends a text to the encoder, the spans for steps within
+        # each server, and how many servers are called.
         calls = [
             ("Documents/Upsert", self.upsert_request(), False, [], 2),
             ("Reranker/Rerank", scan, True, scoring, 2),
@@ -296,8 +297,8 @@ class TracingTest(unittest.TestCase):
             for _ in range(num_calls):
                 self.rerank([("traceparent", traceparent())], server=server)
             dropped = counter(server, 'maxsim_spans_dropped_total{reason="queue_full"}')
-            # Each call has three spans, so more than a third of all spans must have been dropped. The others may still
-            # wait in the queue or in the thread that sends.
+            # Each call has three spans, of which more than a third must have been dropped. The others may still be
+            # waiting to be sent.
             self.assertGreater(dropped, num_calls)
             self.assertEqual(counter(server, "maxsim_spans_exported_total"), 0)
         finally:

@@ -1,7 +1,7 @@
-// Sets the wall clock while the server serves: no deadline may pass early or late, and no duration may be wrong.
+// Changes the wall clock while the server runs. No deadline may pass early or late, and no duration may be wrong.
 //
 // This program replaces clock_gettime, also for the C++ library, abseil and gRPC. The replacement shifts the wall clock
-// by as much as the test says, and leaves every other clock alone.
+// by an amount that the test sets, and no other clock.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -52,7 +52,7 @@ constexpr char kHttpBody[] = R"({"model": "corpus", "query": [[)"
                              R"(1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]],)"
                              R"("documents": ["doc-1", "doc-2"]})";
 
-// Makes calls of every kind until it is destroyed, and notes every error and every wrong answer.
+// Makes calls of every kind until it is destroyed. Records every error and every wrong answer.
 class Callers {
  public:
   explicit Callers(RunningServer& server) : http_port_(server.http_port()) {
@@ -68,8 +68,8 @@ class Callers {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Waits until eight more calls of each kind have been answered. At most three of them began before this function was
-  // called, because three threads make gRPC calls and one makes HTTP calls.
+  // Waits until eight more calls of each kind are answered. At most three of the eight were already running, because
+  // three threads make gRPC calls and one makes HTTP calls.
   void WaitForCalls() {
     for (const std::atomic<int>* count : {&num_grpc_, &num_http_}) {
       const int before = *count;

@@ -50,7 +50,7 @@ absl::StatusOr<config::Loaded> LoadFrom(const Sources& sources) {
   return config::Load(args, find, names);
 }
 
-// Returns the configuration as YAML, without the comments that say where each value came from.
+// Returns the configuration as YAML, without the comments that say where each value comes from.
 std::string PlainYaml(config::Loaded loaded) {
   loaded.origins.clear();
   return config::ToYaml(loaded);

@@ -33,8 +33,7 @@ def documents():
     return rows.astype(np.float16)
 
 
-# Lengths of a second collection of the same vectors: if all documents have the same length, the baseline gathers them
-# in another way.
+# Lengths for a second collection of the same vectors. The baseline has separate code for documents of equal length.
 SAME = np.full(60, 5)
 
 

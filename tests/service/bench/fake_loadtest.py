@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Replaces maxsim-loadtest in a test: accepts its flags, connects to the server without a request, and writes a
-report.
+"""Replaces maxsim-loadtest in a test. It accepts the same flags, connects to the server but sends no request, and
+writes a report.
 
-As with the real program, it is an error if no server listens at --target or serves metrics at --metrics. The numbers
-in the report follow from the flags, so that a test can check where the flags end up. """
+It fails like the real program if no server listens at --target or serves metrics at --metrics. The numbers in the
+report depend only on the flags, so that a test can check which flags were passed."""
 
 import argparse
 import json

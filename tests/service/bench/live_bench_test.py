@@ -81,7 +81,7 @@ class LiveBenchTest(unittest.TestCase):
         self.assertEqual(len(rows), 12)
         for row in rows:
             self.assertEqual(row["errors"], {})
-            # On a busy machine, a row of one second may have no answer. Every row with answers has a latency.
+            # On a busy machine, a row of one second may have no answer. Only rows with answers have a latency.
             self.assertEqual(row["p99_ms"] > 0, row["requests_per_second"] > 0)
             self.assertEqual("writes" in row, row["state"] != "idle")
         self.assertGreater(sum(row["requests_per_second"] for row in rows), 0)

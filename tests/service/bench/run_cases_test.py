@@ -82,7 +82,7 @@ class RunCasesTest(unittest.TestCase):
                 self.assertTrue(report.exists(), result.stderr)
                 answered = json.loads(report.read_text())
                 asked = server.metrics()['maxsim_requests_total{code="OK",method="Rerank"}']
-        # The load tester checks every answer. An answer to the pool's other request would be an error.
+        # The load tester checks every answer, so an answer that belongs to the other request would be an error.
         self.assertEqual(answered["errors"], {})
         self.assertGreater(answered["requests"], 20)
         self.assertEqual(asked, 4)

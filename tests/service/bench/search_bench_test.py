@@ -1,5 +1,5 @@
-"""Runs all steps of bench/search, from Debian's packages to the page, with 2,000 documents and the peers that this
-machine can run.
+"""Runs all steps of bench/search, from installing Debian's packages to writing the page, with 2,000 documents and those
+peers (other search systems) that this machine can run.
 
 search_bench_test.py LIBMAXSIM.so FOLDER_OF_THE_PROGRAMS        with the packages of bench/search/requirements.txt
 """
@@ -29,7 +29,7 @@ import page  # noqa: E402
 from documents import load_documents, load_questions  # noqa: E402
 
 DOCUMENTS, MADE, QUESTIONS, DIM = 2000, 100, 64, 64
-# For each name in the report: the name for --systems, and the modules that the peer needs.
+# For each name in the report: the name for --systems, and the Python module that the peer needs.
 PEERS = {
     "fast-plaid": ("fast_plaid", "fast_plaid"),
     "xtr-warp-rs": ("xtr_warp", "xtr_warp"),
@@ -117,7 +117,8 @@ class SearchBenchTest(unittest.TestCase):
         for planes in (1, 2, 4):
             default = [row for row in by_storage["f16", planes] if row["search"] == {"documents": 0}]
             self.assertEqual([row["recall"] for row in default], [1, 1], default)
-        # Proofs of INT8 are not compared, because the exact answers are those of the FP16 vectors.
+        # INT8 results may differ from the exact answers, which are those of the FP16 vectors. So only FP16 proofs are
+        # checked.
         coded = [row for (storage, planes), rows in by_storage.items() if storage == "f16" and planes for row in rows]
         self.assertEqual({row["wrong_proofs"] for row in coded if "proven" in row}, {0})
         self.assertTrue(any(row.get("proven") for row in coded))

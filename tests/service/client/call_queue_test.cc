@@ -1,4 +1,4 @@
-// Tests both kinds of CallQueue over real connections, with a server that misbehaves as each test tells it to.
+// Tests both kinds of CallQueue over real connections, with a fake server whose errors each test chooses.
 #include "client/call_queue.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Tests the client's calls with callbacks, and its sessions, with a server that misbehaves as each test tells it to.
+// Tests the client's calls with callbacks, and its sessions, with a fake server whose errors each test chooses.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -89,7 +89,8 @@ TEST(ClientAsyncTest, CancelEndsTheWaitBetweenAttempts) {
         done.Notify();
       });
   while (server.num_reranks == 0) absl::SleepFor(absl::Milliseconds(1));
-  // Gives the call time to begin its wait. If it has not begun, Cancel ends the attempt instead, with the same result.
+  // Gives the call time to begin its wait before the next attempt. Without that, Cancel would end the attempt instead,
+  // with the same result.
   absl::SleepFor(absl::Milliseconds(50));
   call.Cancel();
   done.WaitForNotification();

@@ -1,4 +1,4 @@
-// Tests the client's calls that write and read documents, with a server that answers as each test tells it to.
+// Tests the client's calls that write and read documents, with a fake server whose answers each test chooses.
 #include <atomic>
 #include <memory>
 #include <string>

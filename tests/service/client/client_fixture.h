@@ -1,4 +1,4 @@
-// Connects clients to a server that misbehaves as each test tells it to, and makes the server's answers.
+// Connects clients to a fake server whose errors each test chooses, and makes answers for the fake server.
 #pragma once
 
 #include <memory>
@@ -33,8 +33,8 @@ inline v1::RerankRequest Request(const std::string& id) {
   return request;
 }
 
-// Waits until the server sees the call's cancellation. A handler that returned immediately would hide a cancellation
-// that never arrives.
+// Waits until the server is told that the client cancelled the call. A handler that returned immediately would not
+// notice if cancellations never arrived.
 inline grpc::Status WaitUntilCancelled(grpc::ServerContext& context) {
   return test::Eventually([&] { return context.IsCancelled(); })
              ? grpc::Status::CANCELLED

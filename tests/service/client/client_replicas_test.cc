@@ -1,4 +1,4 @@
-// Tests a client of several servers: every server gets calls, and no call fails when one of the servers goes away.
+// Tests a client of several servers. Every server must get calls, and no call may fail when one server goes away.
 #include <atomic>
 #include <memory>
 #include <set>
@@ -27,8 +27,8 @@ class ClientReplicasTest : public testing::Test {
     options_.target = absl::StrCat("ipv4:", first_->target(), ",", second_->target());
   }
 
-  // Makes calls until both servers have had a call. Several calls may be needed, because calls go only to connected
-  // servers, and a connection needs some time.
+  // Makes calls until each of the two servers has had a call. This can take several calls, because calls go only to
+  // servers to which a connection is already established.
   static void CallUntilBothAnswer(Client& client, const test::FakeServer& a, const test::FakeServer& b) {
     const int before_a = a.num_reranks, before_b = b.num_reranks;
     const absl::Time limit = absl::Now() + kReplicaLimit;
@@ -105,8 +105,7 @@ TEST_F(ClientReplicasTest, ACallQueueUsesAllToo) {
   EXPECT_GE(second_->num_reranks, 5);
 }
 
-// If the target has one address, each channel has one connection. The client connects again to a server that comes
-// back.
+// If the target has one address, each channel must use one connection, and must reconnect after the server's restart.
 TEST(ClientOfOneServerTest, EachChannelIsOneConnection) {
   test::FakeServer server;
   Mutex mutex;

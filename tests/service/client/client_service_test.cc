@@ -1,4 +1,4 @@
-// Tests the client over real connections, with a server that misbehaves as each test tells it to.
+// Tests the client over real connections, with a fake server whose errors each test chooses.
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -158,7 +158,7 @@ TEST(ClientServiceTest, AChangeOfCollectionsGivesUpOnAServerThatIsNotThere) {
               ::testing::AnyOf(absl::StatusCode::kUnavailable, absl::StatusCode::kDeadlineExceeded));
 }
 
-// Returns one function for each kind of call that a Client has, with the call's name.
+// Returns functions that make one call each, for every kind of call of a Client, with the call's name.
 std::vector<std::pair<std::string, std::function<void(Client&)>>> EveryKindOfCall() {
   return {
       {"Rerank", [](Client& client) { EXPECT_TRUE(client.Rerank(Request("r")).ok()); }},

@@ -1,5 +1,5 @@
-"""Shared by the encoder's tests: a model that tests control, a server of this model in this process, and HTTP
-calls."""
+"""Shared by the tests of maxsim-encoder: a model that tests control, a server of this model in the same process, and
+HTTP calls."""
 
 import base64
 import http.client
@@ -59,7 +59,8 @@ class FakeEncoder:
 
 
 class LocalServer:
-    """A server in this process on a free port. If `encoder` is None, the server stays in the state "loading"."""
+    """A maxsim-encoder on a free port, in this process. If `encoder` is None, the server stays in the state
+    "loading"."""
 
     def __init__(self, encoder, batch=None, limits=None, **options):
         self.service = Service(batch or BatchOptions(window_s=0.0), limits or Limits())
@@ -134,15 +135,15 @@ def error_of(port, path, body, headers=None, method="POST"):
 
 
 def metric(port, line):
-    """Returns the value of a series. `line` is the series with its labels as /metrics prints it."""
+    """Returns the value of a metric. `line` is its name with labels, as /metrics prints it."""
     text = call(port, "GET", "/metrics")[2].decode()
     found = re.search("^" + re.escape(line) + r" (\S+)$", text, re.MULTILINE)
     return float(found[1]) if found else 0.0
 
 
 def read_safetensors(data):
-    """Returns the tensors and the metadata of a safetensors file. Does not use the safetensors library, which may
-    have written the file."""
+    """Returns the tensors and the metadata of a safetensors file. Parses it without the safetensors library, so that
+    the test does not depend on the library that wrote it."""
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     metadata = header.pop("__metadata__")

@@ -1,4 +1,4 @@
-"""Tests maxsim-encoder's connections with ambiguous request heads, and with peers that are slow on purpose.
+"""Tests maxsim-encoder's connections with ambiguous HTTP heads, and with clients that are slow on purpose.
 
 python python_encoder_connections_test.py      needs the packages of demo/requirements.txt
 """
@@ -116,8 +116,8 @@ class SlowPeersTest(unittest.TestCase):
             time.sleep(0.005)
 
     def drip(self, connections):
-        """Sends a byte on each connection from time to time, until the test ends, so that no single read takes
-        long."""
+        """Sends one byte on each connection at short intervals until the test ends, so that no single read of the
+        server waits long."""
         end = threading.Event()
 
         def send():

@@ -1,5 +1,4 @@
-"""Tests maxsim-encoder with a MultiVectorEncoder: the vectors over HTTP equal those that sentence-transformers
-computes.
+"""Tests that maxsim-encoder, with a MultiVectorEncoder model, returns the vectors that sentence-transformers computes.
 
 python python_encoder_models_test.py      needs sentence-transformers 6.0 or later; downloads nothing
 """
@@ -31,7 +30,7 @@ from encoder_fixture import ROOT, Program, call, error_of, read_safetensors, spl
 WORDS = "what is a volcano the mountain opens and rocks flow down query passage".split()
 TEXTS = ["what is a volcano?", "the mountain opens, and rocks flow down.", "rocks " * 40]
 DIM = 8
-# The checkpoint with expanded queries, and the flags of the server that the tests of it share.
+# The model with expanded queries, and the server flags that its tests have in common.
 EXPANDED = ("expanded", "--name", "other")
 
 
@@ -70,8 +69,8 @@ class SentenceTransformersTest(unittest.TestCase):
         make_checkpoint(cls.folder / "backbone", cls.folder / "expanded", query_expansion=expansion)
 
     def serve(self, name, *flags):
-        """Returns the port of a server with these flags. Tests with the same flags share a server, because a server
-        needs ten seconds to start."""
+        """Returns the port of a server with these flags. Tests with the same flags use the same server, because
+        starting one takes ten seconds."""
         if (name, *flags) not in self.ports:
             self.ports[(name, *flags)] = self.serve_another(name, *flags)
         return self.ports[(name, *flags)]

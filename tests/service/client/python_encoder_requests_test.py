@@ -42,7 +42,7 @@ class BatchTest(unittest.TestCase):
         return server
 
     def post_all(self, server, bodies):
-        """Sends the bodies at the same time, each in a thread. Returns the threads, and a list that gets the
+        """Sends the bodies at the same time, one per thread. Returns the threads, and a list that will contain the
         answers."""
         answers = [None] * len(bodies)
 
@@ -268,8 +268,8 @@ class RequestTest(unittest.TestCase):
         head = b"POST /embed_all HTTP/1.1\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             connection.sendall(head % len(body))
-            # The client sends the body only after the server has requested it, and within the 0.5 s for which the
-            # server waits.
+            # The client sends the body only after the server asked for it, and within the 0.5 s for which the server
+            # waits.
             self.assertEqual(connection.recv(1 << 16), b"HTTP/1.1 100 Continue\r\n\r\n")
             connection.sendall(body)
             self.assertIn(b"HTTP/1.1 200 OK", connection.recv(1 << 16))

@@ -84,7 +84,7 @@ TEST(AdminServiceTest, WithTokensForAdministrationThoseForSearchChangeNothing) {
     config->auth.admin_tokens_file = folder / "admin_tokens";
     config->allowed_roots = {folder.path()};
   });
-  // Makes the service's four calls, in an order in which all of them succeed if the token allows them.
+  // Makes all four calls of the service, in an order in which they all succeed if the token allows them.
   const auto administer = [&](const std::string& token) {
     std::vector<grpc::Status> statuses;
     const auto call = [&](const auto& make) {

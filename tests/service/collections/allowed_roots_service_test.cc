@@ -73,7 +73,7 @@ class AllowedRootsServiceTest : public testing::Test {
 };
 
 TEST_F(AllowedRootsServiceTest, AShardThatIsALinkOutIsNotLoaded) {
-  // The link leads to a copy of the shard, so that only the path to the bytes is wrong.
+  // The link leads to a copy of the same shard, so that only its location is forbidden and not its contents.
   const std::string shard = FirstShard(root_ / "c");
   std::filesystem::copy_file(root_ / "c/" + shard, outside_ / "stolen");
   ReplaceByLink(root_ / "c/" + shard, outside_ / "stolen");
@@ -92,7 +92,7 @@ TEST_F(AllowedRootsServiceTest, AManifestThatIsALinkToASecretTellsNothingOfIt) {
   const grpc::Status link = Load("c", root_ / "c");
   EXPECT_EQ(link.error_code(), grpc::PERMISSION_DENIED);
   EXPECT_THAT(link.error_message(), Not(HasSubstr("parse")));
-  // The error also shows nothing of a file inside of the root that is not a valid manifest.
+  // The error must also not show the contents of a file that is inside the root but is no valid manifest.
   WriteFile(root_ / "c/collection.json", "xyzzy: the password\n");
   const grpc::Status text = Load("c", root_ / "c");
   EXPECT_EQ(text.error_code(), grpc::DATA_LOSS);
@@ -156,8 +156,8 @@ class Swapping {
 };
 
 TEST_F(AllowedRootsServiceTest, NothingOutsideIsLoadedWhileFoldersAndLinksAreSwapped) {
-  // Makes two links to folders outside the root. They will be swapped with folders of two paths: one with a path's last
-  // folder, the other with an earlier folder of a path.
+  // Makes two links to folders outside the root. The test then swaps each link with a folder: one with the last folder
+  // of a path, the other with an earlier folder of a path.
   ASSERT_EQ(symlink((outside_ / "c").c_str(), (root_ / "link").c_str()), 0);
   std::filesystem::create_directories(root_ / "deep/d");
   std::filesystem::copy(root_ / "c", root_ / "deep/d/c", std::filesystem::copy_options::recursive);

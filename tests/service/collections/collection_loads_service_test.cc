@@ -22,11 +22,11 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// Longer than a load needs to stop on a busy machine, and much shorter than hashing the file takes.
+// The limit within which a load must stop. A busy machine needs less, and hashing the file would take much longer.
 constexpr auto kSoon = kTestLimit;
 
-// Publishes a collection of one shard that is a sparse file of 4 TiB. The server needs hours to hash it, and with
-// residency "disk" almost no memory.
+// Publishes a collection with one shard, a sparse file of 4 TiB. Hashing it would take hours. With residency "disk" it
+// needs almost no memory.
 void PublishHole(const std::string& folder) {
   constexpr int64_t kBytes = int64_t{4} << 40;
   constexpr int64_t kRowBytes = kDim * 2;
@@ -155,7 +155,7 @@ TEST_F(CollectionLoadsServiceTest, ALoadEndsSoonAfterItsClientGaveUp) {
   ASSERT_TRUE(WaitForLoading("hole"));
   hole.Cancel();
   EXPECT_EQ(hole.Wait().error_code(), grpc::CANCELLED);
-  // The server runs loads of one name one after another. So the end of this load shows that the first load has ended.
+  // Loads of one name run one after another. So when this load has ended, the first one has ended too.
   const grpc::Status loaded = Load("hole");
   EXPECT_TRUE(loaded.ok()) << loaded.error_message();
   EXPECT_THAT(server_.server().metrics().Expose(),
@@ -174,7 +174,8 @@ TEST_F(CollectionLoadsServiceTest, ACallThatWaitsForAnotherOfItsNameEndsWhenItsC
   ASSERT_TRUE(WaitForLoading("hole"));
   Loading second(server_, "hole", folder_ / "good", "disk", 300ms);
   EXPECT_EQ(second.Wait().error_code(), grpc::DEADLINE_EXCEEDED);
-  // On a busy machine the server may see the client's cancellation before it notices the deadline itself.
+  // On a busy machine the server may notice the client's cancellation before it notices that the deadline has passed.
+  // So either code may be counted.
   const auto counted = [&] {
     const std::string metrics = server_.server().metrics().Expose();
     const auto has = [&](const std::string& code) {

@@ -22,7 +22,7 @@ using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A written document has the same bits of scores as an inline document of a request, in a scan and in a list.
+// A written document must get exactly the score that it would get as an inline document of a request.
 TEST_F(DocumentsServiceTest, AWriteIsFoundWithTheScoreOfTheInlineDocument) {
   for (const auto& [name, storage] : {std::pair("half", v1::DATA_TYPE_F16), {"quantised", v1::DATA_TYPE_I8}}) {
     SCOPED_TRACE(name);

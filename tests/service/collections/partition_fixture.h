@@ -1,4 +1,4 @@
-// Splits a collection in which every score occurs many times, and serves its partitions.
+// Splits a collection in which many documents have equal scores, and serves the partitions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ inline std::vector<RankedDocument> Ranked(const v1::QueryResult& result) {
   return hits;
 }
 
-// Returns `count` documents. Only the first seven differ and the rest repeat them, so every score occurs many times.
+// Returns `count` documents. The first seven differ and all others repeat them, so many documents have equal scores.
 inline RandomDocuments TiedDocuments(int64_t count) {
   std::vector<int64_t> lengths;
   for (int64_t document = 0; document < count; ++document) lengths.push_back(1 + document % 7);
@@ -71,7 +71,8 @@ inline std::vector<std::string> IdsOf(const SlotRange& slots, size_t count) {
 
 class PartitionServiceTest : public testing::Test {
  protected:
-  // Makes `count` partitions of a collection that is built in `storage`, and returns their folders.
+  // Builds a collection with the storage type `storage`, split into `count` partitions. Returns the partitions'
+  // folders.
   std::vector<std::string> MakePartitions(ScalarType storage, collection::IdType id_type, int32_t count) {
     CorpusOptions options{.name = "tied", .id_type = id_type, .max_shard_bytes = 20'000, .payloads = true};
     options.storage = storage;
@@ -147,7 +148,7 @@ class PartitionServiceTest : public testing::Test {
     return documents_->Upsert(&context, request, &response);
   }
 
-  // Returns "id@position" of each document in rank order, or "id+sequence" if the document was written live.
+  // Returns "id@position" of each document in rank order or, for documents that were written live, "id+sequence".
   std::vector<std::string> IdsAndPositions(const std::string& name) {
     std::vector<std::string> all;
     for (const RankedDocument& hit : Ranked(Result(Scan(name, 100)))) {

@@ -1,5 +1,5 @@
-// Tests partitions in whole servers: positions, merged answers (which must equal the whole collection's), which
-// partitions a server accepts, and requests for a certain generation.
+// Tests partitions on whole servers: their positions, merged answers (which must equal those of the whole collection),
+// which partitions a server accepts, and requests for a given generation.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -30,7 +30,7 @@ using testing::StartsWith;
 class PartitionMergeTest : public PartitionServiceTest,
                            public testing::WithParamInterface<std::tuple<ScalarType, collection::IdType>> {};
 
-// Merges the parts' results as a router does: in rank order, only by score and position.
+// Merges the partitions' results as a router does: by score, and equal scores by position.
 TEST_P(PartitionMergeTest, PartsInRankOrderAreTheWholeTiesIncluded) {
   const auto [storage, id_type] = GetParam();
   const std::vector<std::string> folders = MakePartitions(storage, id_type, 3);
@@ -103,7 +103,8 @@ TEST_F(PartitionServiceTest, AServerTakesItsPartitionAlone) {
   EXPECT_EQ(whole.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(whole.error_message(), HasSubstr("holds all slots, but this server is for slots 1365 .. 2729"));
 
-  // A reload checks the partition too: it refuses the new generation and keeps serving the old one.
+  // A reload must check the partition, too: it must refuse the new generation, and the server must go on serving the
+  // old one.
   std::filesystem::remove_all(folders[1]);
   std::filesystem::copy(folders[2], folders[1], std::filesystem::copy_options::recursive);
   grpc::ClientContext context;

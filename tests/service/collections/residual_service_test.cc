@@ -1,5 +1,6 @@
-// Tests a collection of residual codes over gRPC and HTTP. Compares scores, from memory and from files, with FP64 of
-// the decoded vectors. Tests documents in requests and reads of documents, and that the collection cannot be live.
+// Tests a collection of residual codes over gRPC and HTTP. Scores, with the collection in memory or in files, must
+// equal FP64 scores of the decoded vectors. Also tests documents in requests, reads of documents, and that the
+// collection cannot be live.
 #include <cstring>
 #include <string>
 #include <vector>

@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-// Serves the live collection "notes". Documents "a0" to "a3" are acme's, and "b0" to "b3" the other tenant's.
+// Serves the live collection "notes". Documents "a0" to "a3" belong to the tenant acme, "b0" to "b3" to the other
+// tenant.
 class TenantDeletesServiceTest : public testing::Test {
  protected:
   TenantDeletesServiceTest() {
@@ -50,7 +51,8 @@ other {"tenant": "other", "filter": "owner = \"other\""}
     return HttpSend("PUT", server_->http_port(), kPath, json({{"documents", documents}}).dump(), tenant);
   }
 
-  // Deletes with a filter over HTTP. Returns the answer without the sequence, which counts the writes of both.
+  // Deletes with a filter over HTTP. Returns the answer without the sequence, because it counts the writes of both
+  // tenants.
   json Delete(const std::string& token, const std::string& filter) {
     const HttpAnswer answer = HttpSend("DELETE", server_->http_port(), kPath, json({{"filter", filter}}).dump(), token);
     EXPECT_EQ(answer.status, 200) << answer.body;

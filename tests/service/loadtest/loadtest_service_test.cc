@@ -1,4 +1,5 @@
-// Runs maxsim-loadtest against a whole server in this process. Both must have counted the same calls.
+// Runs maxsim-loadtest against a server in this process. The load tester and the server must have counted the same
+// calls.
 #include "loadtest/loadtest.h"
 
 #include <atomic>
@@ -64,8 +65,8 @@ class LoadtestServiceTest : public testing::Test {
             .value_or(0));
   }
 
-  // The server counts an answer before it sends the answer, so no wait is needed for it. It may count the end of a
-  // stream later.
+  // Compares the load tester's counts with the server's. The server counts an answer before it sends the answer, so the
+  // comparison need not wait. Only the end of a stream may be counted later.
   void ExpectCountsAgree(const std::string& method) const {
     const json& whole = report_["whole_run"];
     EXPECT_EQ(whole["answered"], Counted(method, "OK"));
@@ -74,7 +75,7 @@ class LoadtestServiceTest : public testing::Test {
               whole["answered"].get<int64_t>() + whole["rejected"].get<int64_t>() + whole["errors"].get<int64_t>());
   }
 
-  // The machine that runs tests may be too busy for the load tester to keep up, which is no failure of the test.
+  // A busy machine may be too slow for the load tester to keep up. That is no failure of the test.
   static bool Fine(int exit_code) { return exit_code == kExitOk || exit_code == kExitClientBound; }
 
   test::TemporaryFolder folder_;
@@ -98,7 +99,7 @@ TEST_F(LoadtestServiceTest, AClosedLoopAndTheServerCountTheSame) {
   EXPECT_LE(report_["server_us"]["total_p50"], report_["latency_us"]["p50"]) << "the server's part of the time";
   EXPECT_GT(report_["client_cpu_s"], 0);
   EXPECT_THAT(out_.str(), HasSubstr("closed loop, 4 requests under way"));
-  // Fewer than 4 may be in flight, because a client may just have got an answer and not yet sent its next request.
+  // Fewer than 4 requests may be in flight, because a client may have got an answer and not yet sent its next request.
   EXPECT_THAT(err_.str(), ContainsRegex("in flight [1-4]\n"));
 }
 
@@ -149,7 +150,7 @@ TEST_F(LoadtestServiceTest, EveryKindOfRequestIsAnsweredRight) {
   }
 }
 
-// Returns a backend on which a request takes `duration`. A request is one call per shard, and the collection has 26.
+// Returns a backend on which a request takes `duration`. A request is 26 calls, because the collection has 26 shards.
 std::unique_ptr<FakeBackend> SlowBackend(absl::Duration duration) {
   auto backend = std::make_unique<FakeBackend>();
   backend->OnTopK([duration](absl::Span<const Query>) {
@@ -228,7 +229,7 @@ TEST_F(LoadtestServiceTest, ASweepThatFindsNoRateFails) {
 
 TEST_F(LoadtestServiceTest, ASweepThatIsEndedSaysThatItDidNotConverge) {
   Serve();
-  // The sweep makes 11 requests up to the end of the first step, and 20 in the second step. So it is stopped during the
+  // The sweep makes 11 requests up to the end of its first step, and 20 in the second step. So it is stopped in the
   // second step.
   std::atomic<bool> ended = false;
   std::thread stopper([this, &ended] {

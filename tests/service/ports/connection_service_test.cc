@@ -124,8 +124,7 @@ class UnixSocketTest : public testing::Test {
     return address;
   }
 
-  // Binds a socket to the path but does not listen on it. The file is then in the state in which another process might
-  // have left it.
+  // Binds a socket to the path but does not listen on it, which leaves the file as a crashed process would.
   int BoundSocket() const {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_un address = Address();
@@ -169,8 +168,8 @@ TEST_F(UnixSocketTest, OneOfAnotherServerIsLeftToIt) {
   EXPECT_TRUE(status.ok()) << status.error_message();
 }
 
-// The server that owns the socket accepts no connection, and the socket's queue is full, so that a connection would
-// wait.
+// The server that owns the socket accepts no connections, and its queue is full. The new server must leave the socket
+// alone and not wait.
 TEST_F(UnixSocketTest, OneWhoseServerHasNoTimeIsLeftToIt) {
   const int busy = BoundSocket();
   ASSERT_EQ(listen(busy, 0), 0);

@@ -87,7 +87,8 @@ TEST_F(ConsoleServiceTest, AFileThatTheBrowserHasIsNotSentAgain) {
   };
   for (const std::string& known : {etag, "W/" + etag, "\"other\", " + etag, std::string("*")}) {
     RawConnection connection(port());
-    // Sends two requests on one connection. The first answer has no body, so the second answer must follow its head.
+    // Sends two requests on one connection. The first answer has no body, so the second answer must directly follow the
+    // first one's head.
     ASSERT_TRUE(connection.Send(request(known, "") + request("\"other\"", "Connection: close\r\n")));
     bool closed = false;
     const std::string answers = connection.ReadToEnd(&closed);
@@ -151,7 +152,7 @@ TEST_F(ConsoleServiceTest, StatsTellOfTheRequestsOfTheLastMinutes) {
   EXPECT_EQ(stats["devices"][0]["busy"].size(), stats["seconds"].size());
 }
 
-// Asks the server to explain a document's score for the query. Compares every number with the answer of Rerank.
+// Explains a document's score for the query through HTTP. Compares every number with the answer of Rerank.
 void ExpectExplains(RunningServer& server, const RandomQuery& query, int64_t document) {
   const std::string id = absl::StrCat("doc-", document);
   v1::RerankRequest request = MakeRequest("corpus", query, {id}, 1);
@@ -205,7 +206,8 @@ TEST_F(ConsoleServiceTest, DocumentsOfAGpuAreExplainedFromTheFilesThatWereLoaded
   HttpAnswer answer = Explain(server.http_port(), ExplainBody(query, "doc-123"));
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_NEAR(json::parse(answer.body)["score"].get<double>(), reference.score, 1e-9 * reference.magnitude);
-  // Replaces the files by a copy. The server must not read it, because a copy may have other vectors.
+  // Replaces the collection's files by a copy. The server must not read the copy, because a copy might have other
+  // vectors.
   const std::filesystem::path copy = server.folder() + ".copy";
   std::filesystem::copy(server.folder(), copy);
   std::filesystem::remove_all(server.folder());
@@ -250,7 +252,7 @@ TEST_F(ConsoleServiceTest, ExplanationsAreCountedUnderTheirOwnName) {
   }
 }
 
-// An explanation has its own limit, which does not depend on the limits of a rerank request.
+// Explanations have a limit of their own, which does not depend on the limits of rerank requests.
 TEST(ExplainLimitTest, TooManySimilaritiesAreRefusedBeforeTheyAreComputed) {
   constexpr int64_t kTokens = 40'000;
   TemporaryFolder folder;

@@ -1,5 +1,5 @@
-// Tests the limits of connections of the gate in front of gRPC: their number, also per address, their age, and the gate
-// when the process has no descriptors left.
+// Tests the limits that the gate (in front of gRPC) sets to connections: their number, their number per address, their
+// age. Also tests the gate when the process has no descriptors left.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ namespace {
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
-// Until the object is destroyed, allows this process `num_left` more descriptors. The server is in this process, too.
+// Allows this process, in which the server runs too, `num_left` more descriptors until the object is destroyed.
 class DescriptorsLeft {
  public:
   explicit DescriptorsLeft(int num_left) {
@@ -76,8 +76,7 @@ TEST_F(GateServiceTest, ThePortAcceptsAgainAfterDescriptorsHaveRunOut) {
       idle.push_back(std::make_unique<ScriptedConnection>(running));
       if (!idle.back()->connected()) break;
     }
-    // The client's and the server's descriptors count against the same limit, so the server has now failed to accept a
-    // connection.
+    // Client and server share the limit of descriptors. So the server has now failed to accept a connection.
     ASSERT_FALSE(idle.back()->connected());
     std::this_thread::sleep_for(300ms);
   }
@@ -90,7 +89,7 @@ TEST_F(GateServiceTest, TheServerIsNotReadyWhileItsPortCannotBeReached) {
   EXPECT_TRUE(running.server().Readiness().ok());
   {
     const DescriptorsLeft none(0);
-    // Takes all descriptors again and again, because other code of the process may close some at the same time.
+    // Takes all free descriptors again and again, because other code of the process may close some meanwhile.
     HeldDescriptors held;
     for (const auto end = std::chrono::steady_clock::now() + kTestLimit;
          running.server().Readiness().ok() && std::chrono::steady_clock::now() < end;) {
@@ -153,7 +152,7 @@ TEST_F(GateServiceTest, AConnectionWithoutACallEndsAfterItsTime) {
   silent.ReadToEnd();
   EXPECT_TRUE(silent.ended());
   EXPECT_TRUE(WaitForMetric(*running, "maxsim_grpc_connections_ended_total{reason=\"timeout\"}", 2));
-  // A client that connects early and makes its first call late loses its connection. It connects again by itself.
+  // A gRPC client that connects early and makes its first call late loses its connection, and must reconnect by itself.
   const auto channel = OwnChannel(*running);
   ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + kTestLimit));
   std::this_thread::sleep_for(500ms);

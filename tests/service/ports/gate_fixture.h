@@ -1,4 +1,4 @@
-// Runs a whole server, and connects to its gRPC port with connections that send only the frames that a test gives them.
+// Runs a whole server, and makes connections to its gRPC port that send exactly the frames that a test gives.
 #pragma once
 
 #include <arpa/inet.h>
@@ -83,7 +83,7 @@ inline std::string ClientSettings() { return gate::Frame(gate::FrameType::kSetti
 
 inline std::string Begin() { return absl::StrCat(std::string(gate::kClientPreface), ClientSettings()); }
 
-// Returns the frame that the gate sends first if calls need tokens. It announces the same limit of streams as gRPC does
+// Returns the frame that the gate sends first if calls need tokens. Its limit of streams is the one that gRPC announces
 // later.
 inline std::string GateSettings() { return gate::Settings(config::Config().grpc.max_concurrent_streams); }
 
@@ -110,7 +110,7 @@ inline double MetricOf(RunningServer& running, const std::string& series) {
   return at == std::string::npos ? 0 : std::stod(text.substr(at + series.size() + 2));
 }
 
-// Waits until the series has the value. Returns false if it does not within kTestLimit.
+// Waits until the metric `series` has the value. Returns false if it has not within kTestLimit.
 inline bool WaitForMetric(RunningServer& running, const std::string& series, double value) {
   return Eventually([&] { return MetricOf(running, series) == value; });
 }

@@ -61,7 +61,8 @@ TEST_F(GateServiceTest, CallsWithAndWithoutATokenOnOneChannel) {
     const grpc::Status without = RerankWith(channel, "");
     EXPECT_EQ(without.error_code(), grpc::UNAUTHENTICATED) << without.error_message();
     EXPECT_THAT(without.error_message(), HasSubstr("carries no bearer token"));
-    // This request is larger than a connection's flow-control window. The gate must not wait for more of the window.
+    // This request is larger than a connection's flow-control window. The gate must refuse it without waiting for all
+    // of it.
     const grpc::Status wrong = RerankWith(channel, "wrong", /*query_tokens=*/2000);
     EXPECT_EQ(wrong.error_code(), grpc::UNAUTHENTICATED) << wrong.error_message();
     EXPECT_THAT(wrong.error_message(), HasSubstr("not known"));
@@ -116,7 +117,7 @@ TEST_F(GateServiceTest, ACallWithoutATokenOnARelayedConnectionIsRefusedByTheServ
   EXPECT_TRUE(RerankWith(channel, "secret").ok());
 }
 
-// The limits prevent a client from filling the server's memory before it has sent a valid token.
+// A client without a valid token must not be able to fill the server's memory.
 TEST_F(GateServiceTest, FloodsWithoutATokenEndTheirConnection) {
   const auto running = ServeWithTokens();
   gate::Packer packer;
@@ -201,7 +202,7 @@ TEST_F(GateServiceTest, AFloodOfBytesAfterAHealthCheckEndsTheConnection) {
   gate::Packer packer;
   ScriptedConnection client(*running);
   ASSERT_TRUE(client.Send(Begin() + gate::Call(packer, 1, kCheckPath, "")));
-  // The server would need more time than the test may take to read these calls at its rate limit.
+  // At its rate limit, the server would need more time to read these calls than the test may take.
   std::string bytes;
   for (int frame = 0; frame < 1024; ++frame) {
     bytes += Frame(FrameType::kData, 0, 1, std::string(gate::kMaxFrameBytes, 'x'));

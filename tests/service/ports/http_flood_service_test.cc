@@ -1,5 +1,5 @@
-// Probes the HTTP port during a flood from other connections. Probes have the same address as the flood, because a
-// kubelet may share its address with many clients.
+// Sends probes (GET /livez) to the HTTP port while other connections flood it. Probes have the same address as the
+// flood, because a kubelet may share its address with many clients.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -34,8 +34,8 @@ class HttpFloodTest : public testing::Test {
   static constexpr int kThreads = 3;
   static constexpr auto kDuration = 700ms;
 
-  // Probes while several threads call `flood` again and again. Tries up to three times until all probes of a try are in
-  // time, because the machine may be busy with other work.
+  // Sends probes while several threads call `flood` again and again. Each probe must be answered in time. Tries up to
+  // three times, because the machine may be busy.
   void ProbeDuring(const std::function<void(int thread)>& flood) {
     const double limit = kSanitized ? 5 : 2;
     double seconds = limit;
@@ -43,7 +43,7 @@ class HttpFloodTest : public testing::Test {
     EXPECT_LT(seconds, limit);
   }
 
-  // The tests that flood a port with certificates set this function, which also probes through TLS.
+  // Makes further probes, through TLS. Only the tests that flood a port with certificates set it.
   std::function<void()> probe_more_;
 
   double LongestProbeDuring(const std::function<void(int thread)>& flood) {
@@ -69,7 +69,8 @@ class HttpFloodTest : public testing::Test {
       const Clock::time_point begin = Clock::now();
       if (probe_more_ != nullptr) probe_more_();
       longest = std::max(longest, Clock::now() - begin);
-      // Every probe occupies a port of the client for a minute. Without a pause, a fast machine would run out of ports.
+      // Without a pause, a fast machine would run out of ports, because every probe occupies a client port for a
+      // minute.
       std::this_thread::sleep_for(2ms);
     }
     over = true;
@@ -80,9 +81,9 @@ class HttpFloodTest : public testing::Test {
     return seconds;
   }
 
-  // Probes once, and a second time if no answer came, as an orchestrator does before it restarts a server. The first
-  // probe can fail if its thread has to wait for a processor between connecting and sending: then the server sees an
-  // idle connection of the flood's address, and closes it. Returns 1 if the first probe got no answer, otherwise 0.
+  // Sends a probe, and a second one if it gets no answer, as an orchestrator does. The first may fail if its thread is
+  // suspended between connecting and sending: then the server closes it as an idle connection of the flood's address.
+  // Returns 1 if the first probe got no answer, otherwise 0.
   int Probe(const char* path) {
     const HttpAnswer first = HttpGet(server_.http_port(), path);
     if (first.status == 200) return 0;
@@ -92,7 +93,7 @@ class HttpFloodTest : public testing::Test {
     return 1;
   }
 
-  // Opens `count` connections from the address `from`. Each sends `start`, and then a byte from time to time.
+  // Opens `count` connections from the address `from`. Each sends `start`, then a single byte now and then.
   void Drip(uint32_t from, size_t count, const std::string& start) {
     std::vector<RawConnection> connections;
     for (size_t i = 0; i < count; ++i) {
@@ -159,8 +160,8 @@ TEST_F(HttpFloodTest, ProbesAreAnsweredThroughAFloodOfScrapes) {
   const std::string scrape = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
   ProbeDuring([&](int) {
     std::vector<RawConnection> connections;
-    // These connections are so few that the address stays within its limit, even while the server still closes the
-    // connections of the previous round.
+    // So few connections stay within the limit per address, even while the server still closes those of the previous
+    // round.
     for (int i = 0; i < 40; ++i) {
       connections.emplace_back(server_.http_port());
       connections.back().ResetOnClose();
@@ -180,7 +181,7 @@ TEST_F(HttpFloodTest, AFloodFromOneAddressClosesNoConnectionOfAnother) {
   EXPECT_THAT(quiet.ReadAnswers(1), testing::HasSubstr("\nmaxsim_http_connections "));
 }
 
-// Writes the files for tls.* before the server starts. Uses the kind of key with which signing takes longest.
+// Writes certificates before the server starts. Their kind of key is the one with which signing takes longest.
 class CertificateFiles {
  protected:
   CertificateFiles() {
@@ -192,9 +193,9 @@ class CertificateFiles {
   TemporaryFolder folder_;
 };
 
-// Floods a port with certificates. Plain-text probes come from an address of the flood. Probes through TLS come from
-// another address, because the flood leaves no time for other handshakes of its own address: one handshake takes as
-// long as many connections.
+// Floods a port that has certificates. Plain-text probes come from an address of the flood. Probes through TLS come
+// from another address, because a TLS handshake takes as long as many connections, so the flood leaves no time for
+// handshakes of its own address.
 class HttpTlsFloodTest : private CertificateFiles, public HttpFloodTest {
  protected:
   HttpTlsFloodTest()

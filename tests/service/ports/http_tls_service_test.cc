@@ -1,5 +1,5 @@
-// Tests which requests the HTTP port of a server with certificates answers in plain text and through TLS, and for which
-// clients.
+// Tests the HTTP port of a server with certificates: which requests of which clients it answers in plain text, and
+// which through TLS.
 #include <csignal>
 #include <memory>
 #include <string>
@@ -108,8 +108,8 @@ TEST_F(HttpTlsServiceTest, CallsWantAClientCertificateWhereTheServerAsksForOneAn
   EXPECT_THAT(last_body_, HasSubstr("needs a client certificate"));
   EXPECT_EQ(CallTls("/v1/collections"), 401);
   for (const char* path : {"/livez", "/readyz", "/metrics"}) EXPECT_EQ(CallTls(path), 200) << path;
-  // A client without a certificate may connect, but if its certificate comes from an authority that the server does not
-  // trust, the handshake fails.
+  // A client need not have a certificate. But if it has one from an issuer that the server does not trust, the
+  // handshake must fail.
   Write("client", own_);
   EXPECT_EQ(CallTls("/livez", "", /*certified=*/true), -1);
 }
@@ -122,7 +122,8 @@ TEST_F(HttpTlsServiceTest, AReloadGivesNewConnectionsTheNewCertificate) {
   server_->server().RequestReload();
   EXPECT_EQ(CallTls("/livez"), 200);
   EXPECT_EQ(CallTls("/livez", "", false, "old"), -1);
-  // In the middle of a replacement, the key is new and the certificate is still the old one.
+  // In the middle of a replacement, the key file is new and the certificate file is still old. The server must keep the
+  // old pair.
   const std::string key = ReadFile(folder_ / "server.key");
   WriteFile(folder_ / "server.key", client_.key);
   server_->server().RequestReload();

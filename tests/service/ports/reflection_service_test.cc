@@ -1,5 +1,5 @@
-// Tests the answers of reflection, which clients get them, and how much of the server's memory and time clients can
-// use.
+// Tests gRPC server reflection: its answers, which clients get them, and how much memory and time of the server clients
+// can use.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -54,7 +54,7 @@ class Stream {
 
   bool Write(const Request& request) { return stream_->Write(request); }
 
-  // Asks for the file of a symbol. Returns the answer, or an empty message if the stream has ended.
+  // Asks for the .proto file of a symbol. Returns the answer, or an empty message if the stream has ended.
   Response AskForSymbol(const std::string& name) {
     Request request;
     request.set_file_containing_symbol(name);
@@ -115,7 +115,7 @@ TEST(ReflectionServiceTest, BothVersionsListTheServices) {
   EXPECT_TRUE(alpha.End().ok());
 }
 
-// grpcurl has no .proto file of the health service, so reflection must give it everything it needs.
+// grpcurl has no .proto file of the health service, so it must get everything from reflection.
 TEST(ReflectionServiceTest, TheHealthServiceIsCalledByReflectionAlone) {
   RunningServer server;
   Stream<> stream(server.channel());
@@ -247,8 +247,8 @@ TEST(ReflectionServiceTest, AStreamBeyondTheBoundIsRefusedUntilAnotherEnds) {
   EXPECT_THAT(refused.error_message(), HasSubstr(absl::StrCat(bound, " reflection streams are open")));
   EXPECT_FALSE(streams.front()->Services().empty()) << "those that are open go on";
   EXPECT_TRUE(streams.back()->End().ok());
-  // The server counts the ended stream until gRPC has freed the call, and the client does not wait for that. So the
-  // test tries again until a new stream is accepted.
+  // The server counts an ended stream until gRPC frees the call, for which the client does not wait. So the test
+  // retries until a new stream is accepted.
   for (const auto end = std::chrono::steady_clock::now() + kTestLimit; std::chrono::steady_clock::now() < end;) {
     if (!AlphaStream(server.channel()).Services().empty()) return;
   }
@@ -270,8 +270,8 @@ TEST(ReflectionServiceTest, ARequestThatIsTooLongOrIsNoneEndsItsStream) {
 
 TEST(ReflectionServiceTest, StreamsEndWhenTheServerDrainsAndHoldNothingUp) {
   RunningServer server([](config::Config* config) { config->server.shutdown_grace = absl::Hours(1); });
-  // This stream needs its own connection. On the connection of the unread answers, gRPC could send the stream's end
-  // only after those answers, and so not until the port closes.
+  // This stream needs a connection of its own. Otherwise gRPC could send the stream's end only after the unread
+  // answers, which would be never before the port closes.
   grpc::ChannelArguments own;
   own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   Stream<> idle(grpc::CreateCustomChannel(server.grpc_address(), grpc::InsecureChannelCredentials(), own));
@@ -281,13 +281,13 @@ TEST(ReflectionServiceTest, StreamsEndWhenTheServerDrainsAndHoldNothingUp) {
   request.set_file_containing_symbol("maxsim.v1.Admin");
   for (int i = 0; i < 200; ++i) ASSERT_TRUE(unread.Write(request));  // leaves megabytes of answers unread
   EXPECT_EQ(server.Stop(), 0);                                       // and does not wait for the grace
-  // After 100 ms the port cuts off whatever is still open. Under a sanitiser, writing the stream's end may take longer.
+  // After 100 ms the port closes whatever is still open. With a sanitizer, writing the stream's end may take longer.
   const grpc::StatusCode ended = idle.WaitForEnd().error_code();
   if (kSanitized && ended == grpc::CANCELLED) return;
   EXPECT_EQ(ended, grpc::UNAVAILABLE);
 }
 
-// Runs a gRPC server that has only the reflection service, with time limits so short that a test can wait for them.
+// Runs a gRPC server with only the reflection service. Its time limits are short enough to wait for.
 class ReflectionAloneTest : public testing::Test {
  protected:
   explicit ReflectionAloneTest(rpc::ReflectionLimits limits = {.max_streams = 2, .max_idle = 200ms})

@@ -1,4 +1,4 @@
-// Tests RerankStream: pipelining, backpressure, errors in a stream, and the ways in which a stream ends.
+// Tests RerankStream: pipelining, backpressure, errors within a stream, and the ways in which a stream ends.
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -67,8 +67,7 @@ TEST(StreamServiceTest, ManyPipelinedRequestsEachGetTheirAnswerWrongOnesAmongThe
   EXPECT_EQ(answered.size(), static_cast<size_t>(kRequests));
 }
 
-// gRPC reports a message that it cannot parse in the same way as the end of the stream, and the server must tell them
-// apart.
+// gRPC reports an unparseable message in the same way as the end of the stream. The server must tell the two apart.
 TEST(StreamServiceTest, AMessageThatIsNoRequestIsAnsweredAndTheStreamGoesOn) {
   RunningServer server;
   const RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2);
@@ -100,7 +99,7 @@ TEST(StreamServiceTest, AMessageThatIsNoRequestIsAnsweredAndTheStreamGoesOn) {
               HasSubstr("maxsim_requests_total{code=\"INVALID_ARGUMENT\",method=\"RerankStream\"} 3"));
 }
 
-// gRPC refuses the message because of its length, so the server has no request that it could answer.
+// gRPC refuses the message because of its length. So the server gets no request to answer, and the stream ends.
 TEST(StreamServiceTest, AMessageThatIsTooLargeEndsTheStream) {
   RunningServer server([](config::Config* config) { config->limits.max_request_bytes = 4096; });
   const RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2);
@@ -128,7 +127,7 @@ TEST(StreamServiceTest, NoMoreThanTheConfiguredRequestsAreTakenAtATime) {
   const RandomQuery query = MakeQuery(1, ScalarType::kF16, kDim, 2);
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(stream->Write(NumberedRequest(i, query, {"doc-1"})));
   stream->WritesDone();
-  // Waits until the server has taken four requests. It must not take a fifth before it has answered one of them.
+  // Waits until the server has read four requests. It must not read a fifth one before it has answered one of them.
   const auto taken = [&] {
     const batching::SchedulerStats stats = server.server().scheduler().stats();
     return stats.queued_jobs + stats.running_jobs;

@@ -115,7 +115,7 @@ TEST_F(TlsServiceTest, AReloadGivesNewConnectionsTheNewCertificateAndKeepsTheOpe
   EXPECT_EQ(Call(server, Trusting(false)), grpc::UNAVAILABLE) << "nobody asked for a reload";
   server.server().RequestReload();
   EXPECT_EQ(Call(server, Trusting(false)), grpc::OK);
-  // With the same credentials, the call could use the connection that is already open. So the test makes new ones.
+  // Uses new credentials, because a call with the same credentials could use the connection that is already open.
   EXPECT_EQ(Call(server, TrustingOnly(old_certificate_)), grpc::UNAVAILABLE);
   EXPECT_EQ(call_open(), grpc::OK);
 }
@@ -135,7 +135,8 @@ TEST_F(TlsServiceTest, AReloadTakesTheNewAuthoritiesOfClients) {
 
 TEST_F(TlsServiceTest, WrongFilesLeaveTheOldCertificateInForce) {
   RunningServer server([this](config::Config* config) { Configure(config); });
-  // In the middle of a replacement, the key is new and the certificate is still the old one.
+  // In the middle of a replacement, the key file is new and the certificate file is still old. The server must keep the
+  // old pair.
   WriteFile(folder_ / "server.key", ReadFile(folder_ / "client.key"));
   server.server().RequestReload();
   EXPECT_EQ(Call(server, Trusting(false)), grpc::OK);

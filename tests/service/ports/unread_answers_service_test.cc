@@ -1,4 +1,5 @@
-// Tests clients that do not read their answers: the memory of unread answers is bounded, and other clients are served.
+// Tests clients that do not read their answers. The memory for unread answers must be bounded, and other clients
+// served.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -25,7 +26,7 @@ constexpr uint64_t kMi = uint64_t{1} << 20;
 
 class UnreadAnswersTest : public testing::Test {
  protected:
-  // Returns a request of many unknown ids. The answer repeats the ids and has about 1 MiB.
+  // Returns a request with many unknown ids. The answer repeats them, so it has about 1 MiB.
   static v1::RerankRequest RequestOfALargeAnswer() {
     v1::RerankRequest request = MakeRequest("corpus", MakeQuery(TestSeed(), ScalarType::kF16, kDim, 2), {"doc-1"}, 5);
     for (int i = 0; i < 2500; ++i) {
@@ -126,7 +127,7 @@ TEST_F(UnreadAnswersTest, AStreamIsNotReadWhileItsOwnAnswersAreNot) {
   });
   EXPECT_TRUE(Eventually([&] { return Held(server) > 4.0 * kMi; }));
   std::this_thread::sleep_for(300ms);
-  // The server was already computing some more answers when the answers exceeded the stream's share of 4 MiB.
+  // The server was already computing some more answers when the unread ones exceeded the stream's share of 4 MiB.
   EXPECT_LT(Held(server), 16.0 * kMi);
   int num_read = 0;
   v1::RerankStreamResponse response;

@@ -1,5 +1,5 @@
-// Tests that `maxsimctl snapshot NAME URL` writes what a server sends, that it refuses a URL with a backup and wrong
-// arguments, and that a failed backup has no manifest.
+// Tests that `maxsimctl snapshot NAME URL` writes what the server sends, refuses wrong arguments and a URL that already
+// has a backup, and leaves no manifest if the backup fails.
 #include <xxhash.h>
 
 #include <filesystem>

@@ -42,9 +42,9 @@ TEST_F(CompareRunsTest, TwoRunsWithTheirTests) {
   WriteFile("b.run", run({1, 1, 1, 2, 1}));
   const Outcome table = Compare({"--k", "1", "--depth", "2"});
   EXPECT_EQ(table.code, 0) << table.err;
-  // The differences of MRR are 0.5, 0.5, 0 and -0.5, so their sum is 0.5. With any other signs the sum is at least 0.5
-  // away from 0, so the p-value of the randomisation test is 1. scipy.stats.ttest_rel (SciPy 1.17.1) gives the p-value
-  // of the t-test, 0.6376180914006019, for these differences and for those of nDCG, which are twice as large.
+  // The differences of MRR are 0.5, 0.5, 0 and -0.5, with the sum 0.5. With any other signs the sum is at least 0.5
+  // away from 0, so the p-value of the randomisation test is 1. The t-test's p-value is scipy.stats.ttest_rel's (SciPy
+  // 1.17.1), 0.6376180914006019. The differences of nDCG are twice as large, which changes neither p-value.
   EXPECT_EQ(table.out,
             "measure        A       B  difference  p (randomisation)  p (t-test)  wins  ties  losses\n"
             "nDCG@1    0.5000  0.7500     +0.2500             1.0000      0.6376     2     1       1\n"

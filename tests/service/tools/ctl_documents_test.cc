@@ -1,4 +1,4 @@
-// Tests maxsimctl's upsert and delete against a server that keeps the documents that it gets.
+// Tests maxsimctl's upsert and delete with a fake server that records the documents it gets.
 #include <cstdint>
 #include <string>
 #include <vector>

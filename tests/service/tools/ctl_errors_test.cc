@@ -1,4 +1,4 @@
-// Tests maxsimctl's messages about errors, about servers that it cannot reach, and about wrong command lines.
+// Tests maxsimctl's messages about errors, unreachable servers, and wrong command lines.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -107,8 +107,8 @@ TEST_F(CtlTest, TheHintFitsTheKindOfFailure) {
     RunMaxsimctl(arguments, {.out = out, .err = err});
     return err.str();
   };
-  // maxsimctl uses TLS with a port that does not speak TLS. If the machine has no root certificates, the error is about
-  // these instead.
+  // Uses TLS with a port that does not speak TLS. On a machine without root certificates, the error is about the
+  // missing certificates instead.
   constexpr char kNoCertificate[] = "no root certificates could be read";
   EXPECT_THAT(
       error({"--server", server_.target(), "--tls", "--timeout", "2", "info"}),
@@ -116,7 +116,7 @@ TEST_F(CtlTest, TheHintFitsTheKindOfFailure) {
   std::ofstream(Path("none.pem")) << "none\n";
   EXPECT_THAT(error({"--server", server_.target(), "--tls", "--tls-ca", Path("none.pem"), "--timeout", "2", "info"}),
               AllOf(HasSubstr(kNoCertificate), Not(HasSubstr("start one"))));
-  // This port closes every connection at once, as a TLS port does if the first bytes are not a handshake.
+  // This port closes every connection immediately, as a TLS port does if the first bytes are no handshake.
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
   socklen_t length = sizeof(address);

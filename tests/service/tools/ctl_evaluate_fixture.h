@@ -16,7 +16,7 @@
 
 namespace maxsim::ctl {
 
-// The documents' scores, which are the same for every query. a and d have equal scores.
+// The documents' scores for every query. Documents a and d have equal scores.
 inline const std::map<std::string, float> kScores = {
     {"a", 2.5f}, {"b", 7.25f}, {"d", 2.5f}, {"17", 1.0f}, {"-3", 4.0f}};
 
@@ -24,8 +24,7 @@ class CtlEvaluateTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::create_directory(folder_);
-    // The array is float32 [3, 1, 2]: three queries of one token. The token's first value is the query's number, the
-    // second is 0.
+    // The array is float32 [3, 1, 2]: three queries of one token. The token is [number of the query, 0].
     std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1, 2), }";
     header.resize(128 - 10 - 1, ' ');
     header.push_back('\n');

@@ -69,7 +69,8 @@ TEST_F(CtlEvaluateTest, PerQueryPrintsEveryQueryAndMeasure) {
 }
 
 TEST_F(CtlEvaluateTest, TheRerankDepthTakesTheBestOfTheFirstStage) {
-  // The order by score, then by id descending, is d, b, a. The ranks in the file are different, and must be ignored.
+  // Sorted by score, then by id descending, the documents are d, b, a. The ranks in the file differ, and must be
+  // ignored.
   WriteFile("first.run", "q1 Q0 a 1 5 t\nq1 Q0 b 2 5 t\nq1 Q0 d 3 6 t\n");
   const Outcome run = Evaluate({"--candidates", Path("first.run"), "--rerank-depth", "2", "--json"});
   EXPECT_EQ(run.code, 0) << run.err;
@@ -112,7 +113,8 @@ TEST_F(CtlEvaluateTest, CandidatesWhoseDeviceIsLostAreSaid) {
 
 TEST_F(CtlEvaluateTest, ARunIsWrittenAsItIsRead) {
   WriteFile("first.run", "q1 Q0 d 1 5 t\nq1 Q0 a 2 4 t\nq1 Q0 b 3 3 t\nq3 Q0 b 1 5 t\nq3 Q0 none 1 5 t\n");
-  // The run must have all documents although the measures have depth 1, and also the query without judgements.
+  // The run must have all documents, although the measures have depth 1. It must also have the query without
+  // judgements.
   const Outcome run = Evaluate({"--candidates", Path("first.run"), "--run-out", Path("out.run"), "--tag", "maxsim-1",
                                 "--k", "1", "--depth", "1"});
   EXPECT_EQ(run.code, 0) << run.err;
@@ -144,7 +146,7 @@ TEST_F(CtlEvaluateTest, ARunThatCannotBeWrittenLeavesTheOldOne) {
   EXPECT_THAT(run.err, HasSubstr("query \"q1\": --run-out: document id \"two words\" holds white space"));
   EXPECT_EQ(ReadFile("out.run"), "old\n");
   EXPECT_FALSE(std::filesystem::exists(Path("out.run.tmp")));
-  // If the path cannot be written, maxsimctl must report that before it sends a query.
+  // If the path cannot be written, maxsimctl must say so before it sends any query.
   server_.num_reranks = 0;
   EXPECT_THAT(Evaluate({"--run-out", folder_}).err, HasSubstr("--run-out: " + folder_ + " is a folder"));
   EXPECT_THAT(Evaluate({"--run-out", Path("no/out.run")}).err, HasSubstr("--run-out: cannot create"));

@@ -1,4 +1,4 @@
-// Runs maxsimctl's commands in this process against a server that answers as each test tells it to.
+// Runs maxsimctl's commands in this process, with a fake server whose answers each test chooses.
 #pragma once
 
 #include <unistd.h>

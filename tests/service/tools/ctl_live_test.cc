@@ -1,4 +1,4 @@
-// Tests maxsimctl's get, scroll, count and facets, and its commands that make, compact and copy live collections.
+// Tests maxsimctl's get, scroll, count and facets, and its commands that create, compact and copy live collections.
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Tests maxsimctl's rerank, explain, evaluate and verify against a server that answers as each test tells it to.
+// Tests maxsimctl's rerank, explain, evaluate and verify, with a fake server whose answers each test chooses.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

@@ -1,5 +1,4 @@
-// Tests the programs together, as a user runs them: maxsim-shard builds a collection, maxsimd serves it, and maxsimctl
-// queries it.
+// Tests the real programs together: maxsim-shard builds a collection, maxsimd serves it, and maxsimctl queries it.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -21,7 +20,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// The paths of a collection's token matrices, texts and judgements, and of its queries.
+// The paths of the files of a collection (token matrices, texts, judgements) and of its queries.
 struct Data {
   std::string folder, documents;
   std::string operator/(const std::string& name) const { return folder + "/" + name; }
@@ -95,7 +94,7 @@ TEST_F(CtlServerTest, TheBundledCollectionFromFilesToAnswers) {
   const std::string best = answer["results"][0]["id"];
   EXPECT_TRUE(answer["results"][0]["payload"].contains("text"));
 
-  // A request that lists these documents by id, worst first and with one unknown id, must return bit-identical scores.
+  // A request that lists these documents by id, worst first, with one unknown id, must return bit-identical scores.
   std::string ids = "no-such-document";
   for (int i = 4; i >= 0; --i) ids += "," + answer["results"][i]["id"].get<std::string>();
   run = Ctl(server, Queries(demo, "rerank", {"--ids", ids, "--json"}));
@@ -152,7 +151,7 @@ TEST_F(CtlServerTest, AProvenAnswerOfCodesIsTheExactOne) {
   EXPECT_LT(refined["refinement"]["documents"], 150);
   EXPECT_EQ(refined["refinement"]["certificate"], "PROVEN");
   EXPECT_EQ(refined["results"], exact["results"]);
-  // The default scores at least 1,000 documents exactly, so this small collection is not scanned.
+  // By default at least 1,000 documents are scored exactly, so this small collection is not searched by codes.
   EXPECT_FALSE(rerank({}).contains("refinement"));
   EXPECT_EQ(Ctl(server, Queries(demo, "verify", {"--sample", "2"})).exit_code, 0);
 }
@@ -169,7 +168,7 @@ TEST_F(CtlServerTest, AFirstStageIsRerankedIntoARun) {
     EXPECT_EQ(run.exit_code, 0) << run.err;
     return json::parse(run.out);
   };
-  // The first stage is the server's own ranking of all documents in reverse order, and an unknown document.
+  // The first stage is the server's own ranking in reverse order, with one unknown document added.
   const json whole = evaluate({"--run-out", folder_ / "whole.run", "--depth", "150"});
   std::ifstream lines(folder_ / "whole.run");
   std::ofstream reversed(folder_ / "reversed.run");
@@ -313,7 +312,7 @@ TEST_F(CtlServerTest, VerifyCatchesFilesThatDifferFromWhatIsServed) {
   const Data demo{DemoFolder(), "passages.jsonl"};
   if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
   ASSERT_NO_FATAL_FAILURE(Build(demo));
-  // Swaps the halves of the token array. Shapes and ids stay the same, but documents have other documents' vectors.
+  // Swaps the halves of the token array. Shapes and ids stay the same, but documents get other documents' vectors.
   const std::string other = folder_ / "other";
   std::string tokens;
   {

@@ -1,5 +1,5 @@
-// Tests how maxsimctl reaches servers, and its commands for collections, against a server that answers as each test
-// tells it to.
+// Tests how maxsimctl reaches servers, and its commands for collections, with a fake server whose answers each test
+// chooses.
 #include <cstdint>
 #include <sstream>
 

@@ -1,5 +1,5 @@
-// A router and the servers of its groups, as objects of the test: over real gRPC, they report which slots they hold,
-// and take the calls that move slots.
+// A fake router and fake servers of its groups, over real gRPC. They report which slots they hold, and carry out the
+// calls that move slots.
 #pragma once
 
 #include <map>
@@ -18,8 +18,8 @@
 
 namespace maxsim::ctl {
 
-// A cluster with the groups g0, g1, ... of two servers each. The first `num_owners` groups hold equal ranges of the
-// collection "notes", at 1 KiB per slot. Thread-safe.
+// A cluster with the groups g0, g1, ... of two servers each. The first `num_owners` groups own equal ranges of the
+// slots of the collection "notes", with 1 KiB per slot. Thread-safe.
 class FakeCluster {
  public:
   FakeCluster(int num_groups, int num_owners) {
@@ -71,7 +71,7 @@ class FakeCluster {
     layout_ = layout;
   }
 
-  // Returns the calls that changed something: "bootstrap g1a 1365-4095", "unload g2a", "layout 1".
+  // Returns the calls that changed something, such as "bootstrap g1a 1365-4095", "unload g2a", "layout 1".
   std::vector<std::string> Calls() const {
     const MutexLock lock(&mutex_);
     return calls_;
@@ -89,7 +89,7 @@ class FakeCluster {
     failures_[call] = status;
   }
 
-  // The router goes on with the layout that it has, although servers report another one.
+  // From now on, the router keeps its layout, even if the servers report a newer one.
   void FreezeRouter() {
     const MutexLock lock(&mutex_);
     router_layout_ = layout_;

@@ -28,8 +28,8 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Starts a program whose standard output and standard error go to the files `out` and `err`. Returns its process id, or
-// -1 if the program cannot be started.
+// Starts a program that writes its standard output and standard error to the files `out` and `err`. Returns the process
+// id, or -1 if the program cannot be started.
 pid_t Spawn(const std::string& path, const std::vector<std::string>& arguments, const std::string& out,
             const std::string& err, const std::map<std::string, std::string>& extra) {
   std::vector<std::string> variables;
@@ -95,8 +95,7 @@ TemporaryFolder::~TemporaryFolder() {
 ServerProcess::ServerProcess(const std::vector<std::string>& collections, const std::vector<std::string>& flags) {
   std::vector<std::string> arguments = {"--grpc.address", "127.0.0.1:0", "--http.address",     "127.0.0.1:0",
                                         "--backend",      "cpu",         "--server.port_file", folder_ / "ports"};
-  // server.shutdown_delay gives a load balancer time to notice that the server stops. These servers have no load
-  // balancer.
+  // server.shutdown_delay gives load balancers time to notice a stop. These servers have none, so the delay is 0.
   arguments.insert(arguments.end(), {"--server.shutdown_delay", "0s"});
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   for (const std::string& collection : collections) {

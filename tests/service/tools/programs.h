@@ -9,8 +9,8 @@
 
 namespace maxsim::client {
 
-// Returns the path of the program `name` in $MAXSIM_BIN_DIR or, if that is not set, in bin/ beside this test's folder.
-// Returns "" if there is no such program.
+// Returns the path of the program `name` in $MAXSIM_BIN_DIR or, by default, in bin/ beside this test's folder. Returns
+// "" if there is no such program.
 std::string ProgramPath(const std::string& name);
 
 struct ProgramResult {
@@ -18,7 +18,7 @@ struct ProgramResult {
   std::string out, err;
 };
 
-// Runs a program to its end. Its environment is the test's own with `environment` added.
+// Runs a program to its end. Its environment is that of the test plus `environment`.
 ProgramResult RunProgram(const std::string& name, const std::vector<std::string>& arguments,
                          const std::map<std::string, std::string>& environment = {});
 
@@ -38,7 +38,7 @@ class TemporaryFolder {
 // Runs maxsimd on free ports of this machine, on the CPU backend. The destructor stops it with SIGTERM.
 class ServerProcess {
  public:
-  // Waits until the server is ready. `collections` are NAME=PATH; `flags` are further flags for maxsimd.
+  // Starts maxsimd and waits until it is ready. `collections` are NAME=PATH; `flags` are further flags of maxsimd.
   explicit ServerProcess(const std::vector<std::string>& collections, const std::vector<std::string>& flags = {});
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;
