@@ -1,5 +1,5 @@
-"""Shared by the adapters' tests: the demo collection, a maxsimd that serves it and uses the demo encoder, and
-functions that compute the right ranking."""
+"""Shared by the adapters' tests: the demo collection, a maxsimd that serves it and uses the demo encoder, and functions
+that compute the expected ranking."""
 
 import contextlib
 import json
@@ -24,8 +24,8 @@ from encoder_fixture import Program  # noqa: E402
 from program_fixture import Maxsimd  # noqa: E402
 
 DEMO = ROOT / "demo"
-# Documents with scores that differ by less than this may change places. Stored documents and documents in requests
-# are rounded to float16, by up to 2^-11 for each of about 12 similarities of up to 1.
+# Documents whose scores differ by less than this may change places. A score adds about 12 similarities up to 1, and
+# each may be off by 2^-11 because vectors are rounded to float16.
 TIE = 5e-3
 EXAMPLE_LIMIT_S = 240
 
@@ -35,8 +35,8 @@ FIELDS = "lang:keyword,year:integer,price:number,sold:boolean,at:time,tags:keywo
 
 class World(contextlib.ExitStack):
     """A maxsimd from the folder of the programs, which runs from start() to the end of the `with` block. `texts` and
-    `ids` are some documents of the demo collection, in its order. The collection "fields" has the same documents,
-    with the fields of FIELDS. `payloads` has their payloads by id."""
+    `ids` are of some documents of the demo collection, in its order. The collection "fields" has the same documents
+    with the fields of FIELDS. `payloads` maps its ids to payloads."""
 
     def start(self, programs: pathlib.Path, num_documents: int = 15) -> None:
         self.folder = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory(prefix="maxsim-adapters-")))
@@ -72,8 +72,8 @@ class World(contextlib.ExitStack):
 
 
 def build_fields(programs: pathlib.Path, folder: pathlib.Path) -> dict[str, dict]:
-    """Writes the collection "fields" into the folder. Returns the payloads of its documents, by id. In each, some
-    fields have no value."""
+    """Builds the collection "fields" in the folder. Returns its payloads by id. Each payload lacks values of some
+    fields."""
     chance = random.Random(46)
     payloads = {}
     for line in open(DEMO / "passages.jsonl", encoding="utf-8"):
@@ -103,8 +103,8 @@ def maxsim(query: np.ndarray, document: np.ndarray) -> float:
 
 
 def check_ranking(test, ranked, scores, top_k=None, tie=TIE):
-    """Fails the test if `ranked`, [(key, score)], does not have the order of `scores`, {key: score}: of the best
-    `top_k` scores, or of all. If two scores differ by at most `tie`, their keys may change places."""
+    """Fails the test unless `ranked`, [(key, score)], has the best `top_k` keys (None: all) of `scores`, {key: score},
+    in the order of the scores. Keys whose scores differ by at most `tie` may change places."""
     ranked = list(ranked)
     wanted = sorted(scores.values(), reverse=True)[:top_k]
     test.assertEqual(len(ranked), len(wanted))
@@ -119,8 +119,8 @@ def _split(tokens: str, lengths: str) -> list[np.ndarray]:
 
 
 def run_example(world: World, program: str, *options, demo: bool = True):
-    """Runs a program of examples/python_frameworks with the world's server. Returns (id, score) of each line that it
-    prints, or the lines themselves if `demo` is false."""
+    """Runs a program of examples/python_frameworks with the world's server. Returns (id, score) of each printed line
+    or, if `demo` is false, the lines."""
     command = [sys.executable, ROOT / "examples" / "python_frameworks" / program, world.target]
     command += [*([DEMO] if demo else []), *options]
     environment = dict(os.environ, PYTHONPATH=str(PYTHON_CLIENT), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")

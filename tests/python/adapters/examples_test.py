@@ -1,5 +1,5 @@
-"""Runs the programs of examples/python_frameworks with the real packages and a real server, and the retrievers of
-docs/use/frameworks.md. frameworks_test.py runs this module; pylate_test.py runs PyLate's example."""
+"""Runs the programs of examples/python_frameworks, and the retrievers of docs/use/frameworks.md, with the real packages
+and a real server. frameworks_test.py runs this module; pylate_test.py runs PyLate's example."""
 
 import sys
 import unittest
@@ -19,7 +19,7 @@ class ExamplesTest(unittest.TestCase):
         self.world: World = world()
 
     def check(self, program, *options):
-        """Checks that the program prints three passages with their exact MaxSim, and the best passage first."""
+        """Checks that the program prints three passages with their exact MaxSim scores, the best one first."""
         printed = run_example(self.world, program, *options)
         self.assertEqual(len(printed), 3)
         scores = self.world.scores(QUESTION)

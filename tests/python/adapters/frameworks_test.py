@@ -1,7 +1,7 @@
 """Tests the adapters for LangChain, LlamaIndex, Haystack, rerankers and sentence-transformers with the real packages.
-Three kinds of documents must rank as exact MaxSim ranks them: texts that the server's encoder encodes, texts that a
-MultiVectorEncoder of MiniLM encodes, and stored documents named by id. Retrievers must find the documents that match
-a filter. Also runs the programs of examples/python_frameworks.
+Three kinds of documents must be ranked by exact MaxSim: texts that the server's encoder encodes, texts that a
+MultiVectorEncoder (with MiniLM) encodes, and stored documents that are named by id. Retrievers must find the documents
+that match a filter. Also runs the programs of examples/python_frameworks.
 
 python frameworks_test.py FOLDER_OF_THE_PROGRAMS [FRAMEWORK...]      default: all
 """

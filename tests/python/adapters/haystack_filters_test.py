@@ -1,4 +1,4 @@
-"""Tests the conversion of Haystack's filter dictionaries to filters, without Haystack and without a server.
+"""Tests how Haystack's filter dictionaries are converted to filters. Needs neither Haystack nor a server.
 
 python haystack_filters_test.py      needs grpcio, protobuf and numpy
 """

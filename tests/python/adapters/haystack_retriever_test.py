@@ -1,5 +1,5 @@
-"""Tests the Haystack retriever with Haystack and a real server, which serves a collection with fields. It must find
-the documents that Haystack finds when it evaluates the same filters itself. frameworks_test.py runs this module."""
+"""Tests the Haystack retriever with Haystack and a real server, whose collection has fields. The retriever must find
+the same documents as Haystack's own evaluation of the filters. frameworks_test.py runs this module."""
 
 import asyncio
 import datetime
@@ -57,8 +57,8 @@ class HaystackRetrieverTest(unittest.TestCase):
         self.world: World = world()
         self.query = self.world.questions[QUESTION]
         self.scores = self.world.scores(QUESTION)
-        # The collection reads the field "author" by its path in the payload. Haystack expects it directly in the
-        # meta.
+        # In the collection, the field "author" is inside of the payload's member "about". Haystack needs it directly in
+        # `meta`.
         self.documents = {
             id: Document(id=id, meta={**payload, "author": payload.get("about", {}).get("author")})
             for id, payload in self.world.payloads.items()

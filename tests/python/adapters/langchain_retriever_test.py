@@ -1,5 +1,5 @@
-"""Tests the LangChain retriever with LangChain and a real server, which serves a collection with fields.
-frameworks_test.py runs this module."""
+"""Tests the LangChain retriever with LangChain and a real server, whose collection has fields. frameworks_test.py runs
+this module."""
 
 import asyncio
 import unittest
@@ -12,7 +12,7 @@ from maxsim.adapters.langchain import MaxsimRetriever
 from maxsim.errors import InvalidArgument
 
 QUESTION = 3
-# Filters in each of their forms, each with a Python function that makes the same decision.
+# Filters in every form that is accepted, each with a Python function that selects the same documents.
 FILTERS = (
     (F.lang == "en", lambda one: one.get("lang") == "en"),
     ((F.lang != "en") & (F.year >= 2020), lambda one: one.get("lang") != "en" and one.get("year", 0) >= 2020),

@@ -1,6 +1,5 @@
-"""Tests the LlamaIndex retriever with LlamaIndex and a real server, which serves a collection with fields. It must
-find the nodes that LlamaIndex finds when it evaluates the same filters itself. frameworks_test.py runs this
-module."""
+"""Tests the LlamaIndex retriever with LlamaIndex and a real server, whose collection has fields. The retriever must
+find the same nodes as LlamaIndex's own evaluation of the filters. frameworks_test.py runs this module."""
 
 import asyncio
 import random
@@ -61,8 +60,8 @@ class LlamaIndexRetrieverTest(unittest.TestCase):
             id: {**payload, "author": payload.get("about", {}).get("author")}
             for id, payload in self.world.payloads.items()
         }
-        # LlamaIndex and the collection treat an empty list differently: for the collection, the field then has no
-        # value. So the test replaces empty lists by None.
+        # For the collection, an empty list means that the field has no value. LlamaIndex treats it differently. So the
+        # test replaces empty lists by None.
         for values in self.metadata.values():
             values["tags"] = values.get("tags") or None
 
@@ -73,8 +72,8 @@ class LlamaIndexRetrieverTest(unittest.TestCase):
         return made
 
     def matching(self, filters):
-        """Returns the ids of matching documents. Combines nested filters here, and LlamaIndex evaluates the
-        others."""
+        """Returns the ids of matching documents. LlamaIndex evaluates the innermost filters, and this function combines
+        nested ones."""
         if isinstance(filters, MetadataFilter):
             filters = MetadataFilters(filters=[filters])
         if not any(isinstance(child, MetadataFilters) for child in filters.filters):

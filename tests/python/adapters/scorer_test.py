@@ -1,4 +1,4 @@
-"""Tests the code that the adapters share, without a server and without a framework.
+"""Tests the code that all adapters share, without a server and without a framework.
 
 python scorer_test.py      needs grpcio, protobuf and numpy
 """
@@ -41,7 +41,7 @@ class Hit:
 
 
 class FakeClient:
-    """A client whose score of a candidate follows from its id, the length of its text or its first value."""
+    """A fake client. A candidate's score is determined by its id, the length of its text, or its first value."""
 
     def __init__(self):
         self.calls = []

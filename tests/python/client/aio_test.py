@@ -1,5 +1,5 @@
-"""Tests maxsim.AsyncClient with the real programs. It must give the same answers as Client. (client_test.py compares
-Client with NumPy.)
+"""Tests maxsim.AsyncClient with the real programs. It must give the same answers as Client, which client_test.py
+compares with NumPy.
 
 python aio_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -30,7 +30,7 @@ class AsyncClientTest(RealServerTest):
             return {name: value for name, value in inspect.getmembers(kind) if not name.startswith("_")}
 
         mine, theirs = public(AsyncClient), public(Client)
-        # A Client sets these three as attributes when it is made. An AsyncClient has properties that make them.
+        # A Client sets these three attributes in its constructor. An AsyncClient has properties for them.
         self.assertEqual({*mine} - {"reranker", "documents", "admin"}, {*theirs})
         for name, method in {**theirs, "__init__": Client.__init__}.items():
             other = AsyncClient.__init__ if name == "__init__" else mine[name]

@@ -1,4 +1,4 @@
-"""Makes collections of random documents with exact scores, a maxsimd that serves them, and servers in this
+"""Makes collections of random documents with exact scores, runs a maxsimd that serves them, and runs servers in this
 process."""
 
 import asyncio
@@ -53,7 +53,8 @@ class RandomCollection:
         return self.tokens[self.offsets[ordinal] : self.offsets[ordinal + 1]].astype(np.float64)
 
     def scores(self, query, weights=None):
-        """Returns the FP64 MaxSim with every document, and the magnitude to which each score's error is relative."""
+        """Returns the FP64 MaxSim score with each document, and for each the magnitude to which the score's error is
+        relative."""
         query = np.asarray(query, np.float64)
         weights = np.ones(len(query)) if weights is None else np.asarray(weights, np.float64)
         scores, magnitudes = [], []
@@ -65,8 +66,8 @@ class RandomCollection:
 
 
 class RealServerTest(unittest.TestCase):
-    """Tests against one maxsimd, which serves two collections of random documents: "text" (string ids, f16, payloads)
-    and "numbers" (integer ids, f32)."""
+    """Tests with a maxsimd that serves two collections of random documents: "text" (string ids, f16, payloads) and
+    "numbers" (integer ids, f32)."""
 
     programs = None  # the folder of the programs, which a test's main sets
 
@@ -87,8 +88,8 @@ class RealServerTest(unittest.TestCase):
         cls.queries = [rng.standard_normal((n, DIM)).astype(np.float16) for n in (1, 7, 32)]
 
     def expect(self, collection, ranking, query, ordinals, top_k, weights=None):
-        """Checks that the ranking has the best `top_k` of these documents by FP64, in order, and that each score's
-        error is at most 1e-5 of its magnitude."""
+        """Checks that the ranking has the best `top_k` of the documents `ordinals` by FP64, in order. The error of each
+        score must be at most 1e-5 of its magnitude."""
         scores, magnitudes = collection.scores(query, weights)
         order = sorted(range(len(ordinals)), key=lambda p: (-scores[ordinals[p]], p))[:top_k]
         self.assertEqual([d.position for d in ranking], order)
@@ -98,8 +99,8 @@ class RealServerTest(unittest.TestCase):
             self.assertLessEqual(abs(document.score - scores[ordinal]), 1e-5 * magnitudes[ordinal])
 
     def secured_server(self, **flags):
-        """Starts a server of "text" that requires the token "secret" and may load collections from the tests'
-        folder."""
+        """Starts a server of the collection "text" that requires the token "secret" and may load collections from the
+        tests' folder."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         (folder / "tokens").write_text("secret\n")
         wanted = {"auth.tokens_file": folder / "tokens", "store.allowed_roots": self.folder, **flags}
@@ -158,8 +159,8 @@ class BothTest(unittest.TestCase):
 
 
 def serve(test, **methods):
-    """Starts a server in this process and returns its port. `methods` are functions by name, for methods of any
-    service. Each gets a request (or an iterator of requests) and the call's context."""
+    """Starts a server in this process and returns its port. `methods` maps names of methods of any service to
+    functions. Each function gets a request (or an iterator of requests) and the call's context."""
     from maxsim.v1 import admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
@@ -175,6 +176,6 @@ def serve(test, **methods):
 
 
 def main():
-    """Runs the tests of the program that was called: python NAME_test.py FOLDER_OF_THE_PROGRAMS."""
+    """Runs the tests of the program: python NAME_test.py FOLDER_OF_THE_PROGRAMS."""
     RealServerTest.programs = pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main(verbosity=2)

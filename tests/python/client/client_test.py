@@ -114,7 +114,8 @@ class ClientTest(RealServerTest):
         request = rerank_pb2.RerankRequest(request_id="s-1", collection="nowhere")
 
         def raw_calls(client):
-            """Returns functions by name. Each makes a call in its own way and returns a text from the answer."""
+            """Returns functions by name. Each makes the same call in another way, and returns the name of the first
+            collection."""
             listing = admin_pb2.ListCollectionsRequest()
             return {
                 "blocking": lambda: client.admin.ListCollections(listing).collections[0].name,

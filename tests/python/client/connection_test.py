@@ -172,7 +172,7 @@ class TlsTest(RealServerTest):
         return self.secured_server(**{key: self.certificates / name for key, name in files.items()}).address
 
     def names(self, address, **options):
-        """Returns the names of the server's collections. Both clients must report the same names."""
+        """Returns the names of the server's collections. Checks that Client and AsyncClient return the same names."""
 
         async def ask():
             async with AsyncClient(address, timeout=5, **options) as client:
@@ -197,7 +197,8 @@ class TlsTest(RealServerTest):
                 self.expect_advice(address, advice, **wrong)
 
     def expect_advice(self, address, advice, **options):
-        """Checks that neither client can reach the server, and that both errors contain this advice."""
+        """Checks that Client and AsyncClient cannot reach the server, and that both errors contain the text
+        `advice`."""
 
         async def ask():
             async with AsyncClient(address, timeout=5, retry=Retry(max_attempts=1), **options) as client:

@@ -23,8 +23,8 @@ def answer(num_deleted=0, num_missing=0, num_stale=0, sequence=0, has_more=False
 
 class DeleteMatchingTest(BothTest):
     def serve_answers(self, *answers):
-        """Returns a server that gives these answers one after the other, again and again, and the requests that it
-        gets. An answer that is a function is called with the call's context."""
+        """Returns a server that gives these answers in turn, repeatedly, and a list of the requests that it gets. An
+        answer that is a function is called with the call's context."""
         seen = []
 
         def delete(request, context):

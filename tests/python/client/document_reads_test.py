@@ -1,5 +1,5 @@
 """Tests reads and deletes of documents, and searches and administration of live collections, with both clients. The
-servers run in this process and keep the requests they get.
+servers run in this process and record the requests.
 
 python document_reads_test.py
 """

@@ -1,4 +1,4 @@
-"""Tests streams of documents with both clients. The servers run in this process and keep the requests they get.
+"""Tests streams of documents with both clients. The servers run in this process and record the requests.
 
 python document_streams_test.py
 """

@@ -1,4 +1,4 @@
-"""Tests writes of documents with both clients. The servers run in this process and keep the requests they get.
+"""Tests writes of documents with both clients. The servers run in this process and record the requests.
 
 python documents_test.py
 """

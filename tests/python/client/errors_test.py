@@ -146,8 +146,8 @@ class CallTest(unittest.TestCase):
     """Each test runs for both clients."""
 
     def failing(self, code, times, trailers=()):
-        """Starts a server that fails its first `times` calls. Returns its port, and the list of the times of all
-        calls."""
+        """Starts a server whose first `times` calls fail. Returns its port, and a list of the times at which calls
+        arrive."""
         calls = []
 
         def answer(request, context):

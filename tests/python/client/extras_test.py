@@ -1,5 +1,5 @@
-"""Compares the extras in client/python/pyproject.toml with the packages that `maxsim import` names for missing
-libraries.
+"""Checks that the errors of `maxsim import` about missing libraries name the same packages as the extras in
+client/python/pyproject.toml.
 
 python extras_test.py
 """
@@ -12,7 +12,7 @@ from client_fixture import TESTS
 PYTHON = TESTS.parent / "client" / "python"
 # A quoted requirement: package, its extras in brackets, and the oldest release.
 REQUIREMENT = re.compile(r'"([a-zA-Z0-9._-]+)(?:\[([^\]"]*)\])?>=[0-9.]+"')
-# Names normalized as in PEP 685. pip accepts other spellings of an extra only if both sides use the same.
+# Extras must be normalized as in PEP 685, because otherwise pip might not recognise another spelling of the same extra.
 NORMAL = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 

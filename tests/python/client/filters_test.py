@@ -1,4 +1,4 @@
-"""Tests filters in Python: the messages that are made from F, dictionaries and texts, and the errors for invalid
+"""Tests filters in Python: the messages for filters made with F, dictionaries and texts, and the errors for invalid
 filters.
 
 python filters_test.py

@@ -1,5 +1,6 @@
-"""Tests groups of results of maxsim.Client with a real maxsimd. They must equal the groups made from the ranking of
-all documents. Most of the best documents belong to one group, so that the server needs several rounds.
+"""Tests grouped results of maxsim.Client with a real maxsimd. They must equal groups that the test makes from the
+ranking of all documents. Most of the best documents are in one group, so the server needs several rounds to find
+others.
 
 python groups_test.py FOLDER_OF_THE_PROGRAMS
 """

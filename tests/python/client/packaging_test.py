@@ -1,5 +1,5 @@
-"""Tests the sdist and the wheel of client/python. Builds them from a copy of the sources, installs them into fresh
-environments of all Pythons of this machine, with the oldest and the newest grpcio and protobuf, and runs them in
+"""Tests the sdist and the wheel of client/python. Builds them from a copy of the sources, and installs them into new
+environments of all Pythons on this machine, with the oldest and the newest grpcio and protobuf. Then runs them in
 another folder with a real server.
 
 python packaging_test.py FOLDER_OF_THE_PROGRAMS
@@ -23,7 +23,7 @@ from client_fixture import TESTS, RealServerTest, main
 ROOT = TESTS.parent
 UV = pathlib.Path(sys.executable).with_name("uv")
 URL = "https://example.org/maxsim"
-# The oldest versions that pyproject.toml allows. These NumPy and grpcio have wheels for Python 3.10 and 3.11.
+# The oldest versions that pyproject.toml allows. NumPy and grpcio have wheels of these for Python 3.10 and 3.11.
 OLDEST = ["grpcio==1.49.1", "protobuf==4.25.0"]
 OLDEST_NUMPY = {"3.10": "numpy==1.22.0", "3.11": "numpy==1.23.2"}
 # Prints what a user of the installed package sees.
@@ -61,7 +61,7 @@ print(json.dumps({
 
 
 def find_pythons():
-    """Returns Python programs by version: the working ones on the PATH, and those of pyenv."""
+    """Returns the paths of Pythons by version: those on the PATH that work, and those of pyenv."""
     found = {}
     for version in ("3.10", "3.11", "3.12", "3.13"):
         roots = [os.environ.get("PYENV_ROOT", ""), os.path.expanduser("~/.pyenv")]
@@ -102,8 +102,8 @@ class PackagingTest(RealServerTest):
         cls.best = [cls.text.ids[o] for o in np.argsort(-scores, kind="stable")[:5]]
 
     def check(self, version, distribution, *packages, **wanted):
-        """Installs the distribution into a fresh environment and calls the server from an empty folder. If certain
-        versions of packages are needed, installs with uv, which takes a fifth of pip's time; otherwise with pip."""
+        """Installs the distribution into a new environment, and calls the server from an empty folder. If `packages` or
+        `wanted` require certain versions, uses uv, which takes a fifth of pip's time. Otherwise uses pip."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
         np.save(folder / "query.npy", self.queries[1])
         run(UV, "venv", "-q", "--seed", "-p", self.pythons[version], folder / "venv")

@@ -14,7 +14,8 @@ def snippets(page):
 
 
 def run_snippet(code, address, folder, **replaced):
-    """Runs a block in a folder, with the server's address and other names replaced. Returns the block's output."""
+    """Runs a code block of a page in a folder, with the server's address and other names replaced. Returns its
+    output."""
     assert "localhost:7070" in code, code
     for old, new in {"localhost:7070": address, **replaced}.items():
         code = code.replace(old, new)

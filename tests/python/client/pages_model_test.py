@@ -1,5 +1,5 @@
-"""Runs those examples of README.md and docs/use/python.md that encode with sentence-transformers. Uses a model of the
-bundled MiniLM instead of the page's model. The server has no collection.
+"""Runs the examples of README.md and docs/use/python.md that encode with sentence-transformers. Uses the bundled MiniLM
+instead of the page's model. The server has no collection.
 
 python pages_model_test.py FOLDER_OF_THE_PROGRAMS
 """

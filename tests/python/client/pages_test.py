@@ -1,5 +1,5 @@
-"""Runs the examples of docs/use/python.md and client/python/README.md, except those that need a model (which
-pages_model_test.py runs).
+"""Runs the examples of docs/use/python.md and client/python/README.md. pages_model_test.py runs those that need a
+model.
 
 python pages_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -51,8 +51,8 @@ class PagesTest(RealServerTest):
         return server
 
     def test_the_readme_of_the_package_runs(self):
-        """The page's collection "passages" has ids such as "17". The test replaces the collection and its ids by
-        "text" and the ids of "text"."""
+        """The page uses the collection "passages" with ids such as "17". The test replaces these by the collection
+        "text" and its ids."""
         code = {
             name: next(one for one in snippets(README) if name in one)
             for name in (

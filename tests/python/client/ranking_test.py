@@ -72,7 +72,7 @@ class RankingTest(unittest.TestCase):
             self.assertEqual(made, [9])
             self.assertEqual((ranking[2:].ids, ranking[::-2].ids), (["c"], ["c", "a"]))
             self.assertEqual(made, [9, 4])
-            # The caller may change a payload, so later reads must return the same document objects.
+            # Reading a document again must return the same object, because the caller may have changed its payload.
             self.assertEqual([document.payload for document in ranking], [{"title": "A"}, None, {"seen": True}])
             self.assertIs(ranking[2], ranking.documents[2])
             self.assertIs(ranking[-3], ranking[0])
@@ -207,7 +207,7 @@ class RankingTest(unittest.TestCase):
                 one = threads.submit(lambda: self.ranking[0])
                 making.wait()
                 rest = threads.submit(lambda: self.ranking.documents)
-                # A Ranking without a lock would make all documents a second time during this wait.
+                # Without a lock, the Ranking would make all documents a second time during this wait.
                 concurrent.futures.wait([rest], timeout=1)
                 go_on.set()
                 self.assertIs(one.result(), rest.result()[0])

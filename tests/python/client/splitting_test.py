@@ -1,5 +1,5 @@
-"""Tests calls that are too large for one request, with both clients, on servers in this process that refuse such
-requests.
+"""Tests calls that are too large for one request, with both clients. The servers run in this process and refuse too
+large requests, as maxsimd does.
 
 python splitting_test.py
 """
@@ -20,8 +20,8 @@ DIM = 8
 
 
 class LimitedServer:
-    """A server that gives query i, a matrix with all values i, the score i. Like maxsimd, it refuses requests that
-    exceed its limits. Each document takes `document_bytes` in an answer."""
+    """A server that gives the score i to query i, a matrix whose values are all i. Like maxsimd, it refuses requests
+    that exceed its limits. Each document takes `document_bytes` bytes in an answer."""
 
     def __init__(self, test, document_bytes=10, missing=(), **limits):
         self.requests, self.num_infos, self.document_bytes, self.missing = [], 0, document_bytes, missing
@@ -111,8 +111,8 @@ class RerankManyTest(BothTest):
         for client in self.clients(server := LimitedServer(self, max_request_bytes=10_000)):
             self.check(client, server, queries, range(10), ids=["a"])
             self.assertEqual(self.sizes(server), [3, 3, 3, 1])
-            # All queries share one candidate list, which every request of the split repeats. So with a longer list,
-            # fewer queries fit a request.
+            # All queries share one candidate list, which each part of the split call repeats. So with a longer list,
+            # fewer queries fit into a part.
             self.check(client, server, queries, range(10), ids=["a" * 3000])
             self.assertEqual(self.sizes(server), [2, 2, 2, 2, 2])
 

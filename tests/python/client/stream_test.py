@@ -49,8 +49,8 @@ BOTH = (stream, async_stream)
 
 
 class DeafCall:
-    """A call whose write() treats a cancellation as the end of the stream, as gRPC's write() sometimes does: it
-    returns as if it had written the message."""
+    """A call whose write() returns normally when it is cancelled, as gRPC's write() sometimes does, instead of
+    raising."""
 
     def __init__(self):
         self.writes = asyncio.Event()
@@ -245,7 +245,7 @@ class ScriptedStreamTest(RealServerTest):
         for ask in BOTH:
             taken.clear(), answered.clear(), most.clear()
             self.assertEqual(len(ask(self.address(count), requests(), max_in_flight=4)), 50)
-            # The +1 is for a request that the client has taken from the iterator and may not send yet.
+            # The +1 is for a request that the client has already taken from the iterator but must not send yet.
             self.assertLessEqual(max(most), 4 + 4 + 1)
 
     def test_a_stream_that_is_left_lets_its_requests_go(self):

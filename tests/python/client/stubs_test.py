@@ -1,4 +1,4 @@
-"""Compares the output of generate.py with protoc's output for the same files.
+"""Checks that generate.py writes the same output as protoc for the same files.
 
 python stubs_test.py FOLDER_OF_THE_PROGRAMS
 """

@@ -1,5 +1,5 @@
-"""Checks the package, and its types as users see them, with mypy --strict and pyright. Uses basedpyright, because its
-package on PyPI is complete.
+"""Checks the package, and the types that its users see, with mypy --strict and pyright. Uses basedpyright, because PyPI
+has a complete package of it.
 
 python types_test.py
 """
@@ -44,8 +44,8 @@ class TypesTest(unittest.TestCase):
         cls.wrong = {(WRONG, number) for number, line in enumerate(lines, 1) if line.endswith("# wrong")}
         cls.temporary = tempfile.TemporaryDirectory(prefix="maxsim-types-")
         cls.addClassCleanup(cls.temporary.cleanup)
-        # One run for both tests. Importers and adapters import libraries that are not installed here, so pyright ignores
-        # missing imports.
+        # Runs pyright once for both tests. Ignores missing imports, because importers and adapters import libraries
+        # that are not installed here.
         include = [*(str(PACKAGE / name) for name in ("maxsim", "maxsim_client")), str(RIGHT), str(WRONG)]
         cls.pyright = pyright(include=include, extraPaths=[str(PACKAGE)], reportMissingImports="none")
 

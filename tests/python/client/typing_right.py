@@ -1,4 +1,4 @@
-"""Uses of the package that a type checker must accept, with the types it must infer. types_test.py runs the
+"""Code that uses the package correctly. A type checker must accept it and infer the given types. types_test.py runs the
 checkers."""
 
 import asyncio

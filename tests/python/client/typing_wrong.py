@@ -1,5 +1,5 @@
-"""Uses of the package that a type checker must refuse. Each line that ends with "wrong" must be an error, and no
-other line may be one. types_test.py runs the checkers."""
+"""Code that uses the package incorrectly. A type checker must report each line that ends with "wrong", and no other
+line. types_test.py runs the checkers."""
 
 import numpy as np
 

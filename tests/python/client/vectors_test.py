@@ -1,5 +1,5 @@
-"""Tests maxsim.vectors with token vectors from NumPy, from lists and from any library with DLPack.
-vectors_torch_test.py tests torch.
+"""Tests maxsim.vectors with token vectors from NumPy, lists, and any library with DLPack. vectors_torch_test.py tests
+torch.
 
 python vectors_test.py
 """
@@ -33,7 +33,8 @@ class Exported:
 
 
 class Bfloat16(Exported):
-    """An array of bfloat16. NumPy exports the bits as uint16, and this class changes the type code in the capsule."""
+    """An array of bfloat16. NumPy exports its bits as uint16, then this class changes the type code in the DLPack
+    capsule."""
 
     def __dlpack__(self, *, stream=None):
         capsule = self.array.__dlpack__()

@@ -1,4 +1,4 @@
-"""Tests maxsim.vectors with torch's tensors, whose values must arrive bit for bit.
+"""Tests maxsim.vectors with torch's tensors, whose bits must not change.
 
 python vectors_torch_test.py
 """

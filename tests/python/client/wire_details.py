@@ -19,7 +19,7 @@ def field(number, value):
 
 
 def status(*details, code=8):
-    """Returns an encoded google.rpc.Status with this code, whose details are these (type, bytes)."""
+    """Returns an encoded google.rpc.Status with this code and these details, (type, bytes)."""
     found = b"".join(
         field(3, field(1, f"type.googleapis.com/google.rpc.{kind}".encode()) + field(2, value))
         for kind, value in details

@@ -1,4 +1,4 @@
-"""Runs bench/collection/writer.py, which must find that both programs write the same files.
+"""Runs bench/collection/writer.py, which checks that both of its programs write the same files.
 
 python bench_test.py MAXSIM_SHARD
 """

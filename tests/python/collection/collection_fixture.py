@@ -1,4 +1,5 @@
-"""Makes documents for the tests of maxsim.collection, and runs maxsim-shard to compare it with the writer."""
+"""Makes documents for the tests of maxsim.collection, and runs maxsim-shard, with which they compare
+CollectionWriter."""
 
 import json
 import os
@@ -33,7 +34,7 @@ def run_shard(*arguments):
 
 
 def documents(seed, count, dim, dtype=np.float32, longest=40, id_type="string", payloads="none"):
-    """Returns (id, vectors, payload) of random documents. Some are zeros, tiny or large."""
+    """Returns (id, vectors, payload) of random documents. Some vectors are all zeros, tiny or large."""
     rng = np.random.default_rng(seed)
     made = []
     for index in range(count):
@@ -78,8 +79,8 @@ class TemporaryFolderTest(unittest.TestCase):
         return writer.summary
 
     def assert_same_files(self, one, other):
-        """Checks that two folders have the same files, byte for byte, except for the program and the time in the
-        manifests."""
+        """Checks that two folders have the same files, byte for byte. In manifests, ignores the program and the
+        time."""
         self.assertEqual(sorted(os.listdir(one)), sorted(os.listdir(other)))
         for name in os.listdir(one):
             texts = [(folder / name).read_bytes() for folder in (one, other)]

@@ -1,4 +1,4 @@
-"""Ends a writer at any point by an interrupt, a warning or the garbage collector. The writer must leave a complete
+"""Stops a writer at many points by an interrupt, a warning or the garbage collector. The writer must leave a complete
 collection and no lock.
 
 python interrupted_test.py MAXSIM_SHARD
@@ -27,8 +27,8 @@ TRACED = ("writer.py", "folder.py")
 
 
 class InterruptAtLine:
-    """Counts the lines of the package that run while a generation is published. Raises KeyboardInterrupt before line
-    number `at`."""
+    """Counts the lines of the package that are executed while a generation is published. Raises KeyboardInterrupt
+    before line number `at`."""
 
     def __init__(self, at):
         self._left = at
@@ -70,7 +70,7 @@ class InterruptedTest(TemporaryFolderTest):
         return json.loads((self.target / "collection.json").read_text())["generation"]
 
     def assert_usable(self):
-        """Checks that the collection is complete, that its folder has no other files, and that a new writer can open
+        """Checks that the collection is complete, that the folder has no other files, and that a new writer can open
         it."""
         self.assert_whole(self.target)
         generation = self.generation()
@@ -146,8 +146,8 @@ class InterruptedTest(TemporaryFolderTest):
         self.assertEqual(self.generation(), 2)
 
     def lose_writer(self, lose):
-        """Calls `lose` to drop a writer while it stores, and waits until the writer's folder is gone. Returns the
-        errors of threads."""
+        """Calls `lose`, which drops the last reference to a writer while it writes. Waits until the writer's temporary
+        folder is gone. Returns the errors of its threads."""
         errors = []
         with mock.patch.object(sys, "unraisablehook", errors.append), warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)

@@ -1,5 +1,5 @@
-"""Kills a writer's process at any point. The folder must then hold the previous generation, or no collection, and the
-next writer must clean it up.
+"""Kills a writer's process at many points. Afterwards the folder must have the previous generation or no collection,
+and the next writer must remove all leftover files.
 
 python killed_test.py MAXSIM_SHARD
 """
@@ -22,7 +22,7 @@ ROUNDS = 24
 def write_slowly(folder, marks):
     """Runs in the process that is killed: writes a generation of several shards, and prints a line at each step.
 
-    The first payload comes late, so that the writer must write the earlier shards again."""
+    Only a late document has a payload, so the writer must write the earlier shards again."""
     import maxsim.collection.folder as folder_module
     import maxsim.collection.folder_lock as lock_module
     import maxsim.collection.shard as shard_module
@@ -58,8 +58,8 @@ def write_slowly(folder, marks):
 
 class KilledTest(TemporaryFolderTest):
     def kill_after(self, folder, num_marks):
-        """Runs write_slowly in a separate process and kills it at line number `num_marks`. Returns the number of
-        printed lines, and whether the process still ran when it was killed."""
+        """Runs write_slowly in a separate process and kills it after `num_marks` printed lines. Returns the number of
+        lines, and whether the process was still running."""
         reader, writer = os.pipe()
         command = [sys.executable, "-B", __file__, "--write", folder, str(writer)]
         with subprocess.Popen(command, pass_fds=[writer], stderr=subprocess.PIPE) as process:
@@ -83,7 +83,7 @@ class KilledTest(TemporaryFolderTest):
         return {"collection.json", *(shard["file"] for shard in manifest["shards"])}
 
     def check_killed(self, folder, num_marks, num_documents):
-        """Kills a writer. Checks that the next writer or the next build cleans the folder up."""
+        """Kills a writer. Checks that the next writer or the next build removes all leftover files."""
         _, was_there = self.kill_after(folder, num_marks)
         published = (folder / "collection.json").exists()
         if published:
@@ -110,7 +110,7 @@ class KilledTest(TemporaryFolderTest):
         self.assertGreater(total, 100)
         print(f"seed {SEED}: {total} marks")
         rng = random.Random(SEED)
-        # Tries all of the last steps, which publish the generation, and some of the others.
+        # Tries all of the last steps, in which the generation is published, and a sample of the others.
         points = [*rng.sample(range(1, total), ROUNDS), *range(total - 12, total + 1)]
         killed = 0
         for number, point in enumerate(points):

@@ -1,4 +1,4 @@
-"""Tests that all programs that write or read a collection count the same lossy tokens of i8 storage.
+"""Tests that all programs that read or write collections count the same tokens that lose precision in i8 storage.
 
 python loss_test.py MAXSIM_SHARD
 """

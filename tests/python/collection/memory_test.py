@@ -1,4 +1,4 @@
-"""Tests that a writer's memory does not grow with its collection: a separate process writes some GB of passages.
+"""Tests that a writer's memory does not grow with the collection. A separate process writes some GB of passages.
 
 python memory_test.py
 """

@@ -13,7 +13,7 @@ DIM = 32
 
 class PackedTest(TemporaryFolderTest):
     def write_packed(self, made, target, parts, **options):
-        """Adds the documents by add_packed in `parts` calls, except that the last documents go through add."""
+        """Adds the documents in `parts` calls of add_packed, but the last documents by add."""
         with CollectionWriter(target, dim=DIM, name="x", **options) as writer:
             step = -(-len(made) // parts)
             for first in range(0, len(made) - 1, step):

@@ -1,4 +1,4 @@
-"""Tests parts of maxsim.collection: compares conversions with NumPy's, and tests the search for repeated ids.
+"""Tests parts of maxsim.collection: conversions (compared with NumPy's) and the search for repeated ids.
 
 python parts_test.py
 """

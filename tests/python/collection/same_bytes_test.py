@@ -39,8 +39,8 @@ class SameBytesTest(TemporaryFolderTest):
                 self.assertEqual(summary.has_payloads, payloads != "none")
 
     def test_every_type_of_values_and_shape_of_the_rotation(self):
-        # Vectors of 8 or 128 dimensions are rotated in one span, vectors of 96 or 130 dimensions in two overlapping
-        # spans. 4096 is the largest dimension.
+        # The rotation of 8 or 128 dimensions uses one span, that of 96 or 130 dimensions two overlapping spans. 4096 is
+        # the largest dimension.
         for storage, dtype, dim in itertools.product(STORAGES, (np.float16, np.float32, np.float64), (8, 96, 128, 130)):
             with self.subTest(storage=storage, dtype=dtype, dim=dim):
                 self.check(documents(dim, 50, dim, dtype), storage, dim, seed=dim << 40)
@@ -48,8 +48,8 @@ class SameBytesTest(TemporaryFolderTest):
             self.check(documents(1, 20, 4096, longest=30), storage, 4096)
 
     def test_every_rounding_of_narrow_types(self):
-        # Values with all exponents near both ends of F16's range, with ties of the rounding, and for BF16 up to the
-        # limit of 1e12.
+        # Tests values with all exponents near both ends of F16's range, halfway between two F16 values, and for BF16 up
+        # to the limit of 1e12.
         rng = np.random.default_rng(5)
         for low, high in ((0x33000000, 0x477FF000), (0x00000000, 0x53680000)):
             bits = rng.integers(low, high, (4096, 64), dtype=np.uint32)
@@ -91,8 +91,8 @@ class SameBytesTest(TemporaryFolderTest):
             self.check(made, storage, 8, max_shard_bytes=100000)
 
     def test_a_late_payload_moves_documents_between_shards(self):
-        # The last document brings the first payload, and the list of payload sizes then makes a full shard too large.
-        # So the writers must cut the shards at other documents than before.
+        # Only the last document has a payload. Then each shard needs a list of payload sizes, with which a full shard
+        # would be too large. So the programs must end shards at other documents.
         made = [(index, np.full((1, 8), 0.5, np.float32), None) for index in range(20000)]
         made.append((-1, np.full((1, 8), 0.5, np.float32), {"a": 1}))
         for storage in ("f16", "i8"):
@@ -107,16 +107,16 @@ class SameBytesTest(TemporaryFolderTest):
             self.write(made, written, 16, name="x", storage="f16", max_shard_bytes=20000)
             self.assert_same_files(built, written)
         self.assert_whole(written)
-        # The build publishes the generation after one of the writer, and then the writer one after that of the build.
-        # Each must continue the numbers of the other.
+        # The build publishes a generation after one of the writer, then the writer publishes one after that of the
+        # build. Each must continue the generation numbers of the other.
         self.build(made, written)
         self.write(made, written, 16)
         manifest = json.loads((written / "collection.json").read_text())
         self.assertEqual((manifest["generation"], manifest["storage"], manifest["name"]), (6, "f16", "x"))
 
     def test_codes_of_every_storage_planes_and_shape(self):
-        # In documents(), token norms differ, so that the codes get factors. If all tokens have the same norm, the
-        # codes have none.
+        # The tokens of documents() have different norms, so the codes get factors. If all tokens have the same norm,
+        # codes have no factors.
         for storage, dim, planes in itertools.product(STORAGES, (8, 33, 96, 130, 256), (1, 2, 4)):
             for normalized in (False, True):
                 with self.subTest(storage=storage, dim=dim, planes=planes, normalized=normalized):
@@ -170,8 +170,8 @@ class SameBytesTest(TemporaryFolderTest):
             self.write(made, written, 8, fields=fields, **common)
             self.assert_same_files(built, written)
             self.assert_whole(written)
-            # The next generation keeps the fields, and refuses other fields unless the caller asks for them
-            # explicitly.
+            # The next generation keeps the fields. It refuses other fields unless the caller explicitly asks for a
+            # change.
             self.build(made, written)
             self.write(made, written, 8)
             self.assert_whole(written)
@@ -222,7 +222,7 @@ class SameBytesTest(TemporaryFolderTest):
             self.build(made, built, name="x", storage=storage, codes=4)
             self.write(made, written, 8, name="x", storage=storage, codes=4)
             self.assert_same_files(built, written)
-        # These are more documents than the programs examine when they decide whether codes get factors.
+        # The programs examine only a sample of so large a collection to decide whether codes get factors.
         made = documents(4, 2500, 16, longest=3)
         self.build(made, self.folder / "built-many", name="x", codes=2, max_shard_bytes=30000)
         self.write(made, self.folder / "written-many", 16, name="x", codes=2, max_shard_bytes=30000)
@@ -235,9 +235,9 @@ class SameBytesTest(TemporaryFolderTest):
             self.build(made, built, name="x", storage="f16", max_shard_bytes=20000, **options)
             self.write(made, written, 16, name="x", storage="f16", max_shard_bytes=20000, **options)
             self.assert_same_files(built, written)
-        # `encode` publishes a new generation with codes. It keeps the shard files, whose names contain the number of
-        # the older generation that wrote them. The next build makes codes without being told to, because the generation
-        # that it replaces has codes.
+        # `encode` publishes a new generation with codes but keeps the shard files, whose names contain the older
+        # generation. The next build must make codes too without being told, because the generation that it replaces has
+        # codes.
         for folder in (built, written):
             for planes in (2, 1):
                 self.assertEqual(run_shard("encode", folder, "--codes", planes).returncode, 0)

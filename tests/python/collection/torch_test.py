@@ -1,4 +1,4 @@
-"""Tests that torch's tensors are written in the same way as NumPy's arrays.
+"""Tests that CollectionWriter writes torch's tensors in the same way as NumPy's arrays.
 
 python torch_test.py
 """

@@ -1,4 +1,4 @@
-"""Tests the errors of CollectionWriter, and the files it leaves in the folder.
+"""Tests the errors of CollectionWriter, and which files it leaves in the folder.
 
 python writer_test.py MAXSIM_SHARD
 """
@@ -238,7 +238,7 @@ class WriterTest(TemporaryFolderTest):
             self.target,
         ]
         self.assertIn("another build is writing to this folder", run_shard(*build).stderr)
-        # A process that is forked while the writer is open must neither end the writer nor keep its lock.
+        # A process that is forked while the writer is open must not end the writer, and must not keep its lock.
         ready, end = os.pipe()
         child = os.fork()
         if child == 0:
@@ -290,7 +290,7 @@ class WriterTest(TemporaryFolderTest):
         ):
             text = f'{{"format": "maxsim-collection", "format_version": {version}}}'
             (self.target / "collection.json").write_text(text)
-            # The collection is not damaged, so the message does not say that its manifest can be removed.
+            # The manifest is not damaged, but of another version or of a partition. So the error must not advise removing it.
             self.refuses(f"{self.target / 'collection.json'}: {problem}", CollectionWriter, self.target, dim=8)
         self.assertTrue(shard.exists())
         (self.target / "collection.json").unlink()

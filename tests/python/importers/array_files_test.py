@@ -1,5 +1,4 @@
-"""Tests files of arrays that are damaged, or that state other sizes than they have: python array_files_test.py
-[PROGRAMS]"""
+"""Tests array files that are damaged or whose headers have wrong sizes: python array_files_test.py [PROGRAMS]"""
 
 import io
 import unittest
@@ -33,7 +32,8 @@ class DamagedTest(ImportTest):
         self.assert_refused("npz", path, r"a\.npz: vectors\.npy: is compressed in a way")
 
     def test_a_member_that_is_there_twice_is_refused(self):
-        # Programs read either the first or the second member of this name, so the importer must refuse the file.
+        # Some programs would read the first member of this name, others the second. So the importer must refuse the
+        # file.
         path, first, second = self.folder / "a.npz", io.BytesIO(), io.BytesIO()
         np.save(first, np.zeros((5, DIM), np.float32))
         np.save(second, np.ones((5, DIM), np.float32))

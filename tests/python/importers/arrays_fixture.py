@@ -12,7 +12,7 @@ def offsets_of(lengths):
 
 
 def padded(documents, longest, at_end=False):
-    """Returns a padded array [N, longest, dim] and its mask. The padding has numbers that importers must not read."""
+    """Returns a padded array [N, longest, dim] and its mask. The padding has values that importers must not read."""
     array = np.full((len(documents), longest, documents[0].shape[1]), 7777.0, documents[0].dtype)
     mask = np.zeros((len(documents), longest), bool)
     for row, document in enumerate(documents):

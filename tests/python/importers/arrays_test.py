@@ -31,8 +31,8 @@ class NpyTest(ArraysTest):
         self.assert_source("npy", path, range(COUNT), self.documents, lengths=str(self.folder / "other.npy"))
 
     def test_offsets_of_a_single_document_are_not_lengths(self):
-        """The values [0, N] and [0, 0, N] can be lengths or offsets, because they sum to N. The importer must decide by
-        the array's name, or else by the number of ids."""
+        """[0, N] and [0, 0, N] can be lengths or offsets of N tokens. The importer must decide by the name of the array
+        or, if that does not tell, by the number of ids."""
         rows, empty = np.ones((5, DIM), np.float32), np.ones((0, DIM), np.float32)
         named, ids = self.folder / "counts.npy", self.folder / "ids.txt"
         for values, documents in (([0, 5], [rows]), ([0, 0, 5], [empty, rows])):
@@ -229,8 +229,8 @@ class PaddedTest(ArraysTest):
         self.assert_source("padded", self.folder / "a.npz", range(3000), documents, columns=64)
 
     def test_bfloat16_of_safetensors(self):
-        """safetensors.numpy cannot write bfloat16. So the test writes the bits as uint16, and changes the type in the
-        header."""
+        """safetensors.numpy cannot write bfloat16. So the test writes the bits as uint16, then changes the type in the
+        file's header."""
         bits = (self.array.view(np.uint32) >> 16).astype(np.uint16)
         path = self.folder / "a.safetensors"
         safetensors.numpy.save_file({"vectors": bits, "mask": self.mask}, path)

@@ -1,6 +1,6 @@
 """Imports of indexes that byaldi makes: python byaldi_test.py PROGRAMS
 
-The model and the reader of PDF files are fakes. The code that makes and writes the index is byaldi's own."""
+The model and the PDF reader are fakes. byaldi's own code makes and writes the index."""
 
 import contextlib
 import gzip
@@ -17,7 +17,8 @@ DIM = 128
 
 
 class FakeModel:
-    """Makes between 5 and 20 bfloat16 vectors of norm 1 for each image. The image's width determines the vectors."""
+    """A fake model that makes 5 to 20 bfloat16 vectors of norm 1 per image. The width of the image determines the
+    vectors."""
 
     dtype = torch.bfloat16
 

@@ -1,7 +1,7 @@
 """Tests imports of indexes that colbert-ai makes with a BERT of random weights: python colbert_test.py PROGRAMS
 
-The test itself writes the files that RAGatouille keeps next to such an index, in the layout of its release 0.0.9,
-because RAGatouille needs packages that do not work with a current torch."""
+The test writes the files that RAGatouille keeps next to an index, as its release 0.0.9 does, because RAGatouille's
+packages do not work with a current torch."""
 
 import contextlib
 import io
@@ -13,8 +13,8 @@ from index_fixture import IndexTest, main  # isort: skip
 import torch
 import torch.utils.cpp_extension
 
-# colbert-ai compiles its search code when it loads an index, which takes minutes. This line prevents that. The test
-# needs only the code that writes indexes and decodes on the CPU, which is Python.
+# Prevents colbert-ai from compiling its search code when it loads an index, which takes minutes. The test needs only
+# the parts in Python, which write indexes and decode on the CPU.
 torch.utils.cpp_extension.load = lambda name, **options: types.SimpleNamespace(**{name: None})
 
 from colbert import Indexer, IndexUpdater, Searcher  # noqa: E402
@@ -58,7 +58,8 @@ class ColbertTest(IndexTest):
         self.assertTrue((self.path / "0.codes.pt").exists())
 
     def update(self, added, removed):
-        # optimize_ivf pads the lists, but the library's own updater expects lists without padding.
+        # optimize_ivf pads the inverted lists, but the library's updater expects lists without padding. So this removes
+        # the padding.
         lists, lengths = torch.load(self.path / "ivf.pid.pt")
         torch.save((lists[: lengths.sum()], lengths), self.path / "ivf.pid.pt")
         searcher = Searcher(index=self.path.name, checkpoint=self.checkpoint, collection=self.texts)
@@ -69,7 +70,7 @@ class ColbertTest(IndexTest):
         updater.persist_to_disk()
 
     def reconstruction(self):
-        """Decodes the vectors of all passages with the library's own codec. Deleted passages have no vectors."""
+        """Decodes the vectors of all passages with the library's codec. Leaves out deleted passages."""
         codec = ResidualCodec.load(str(self.path))
         vectors = []
         for chunk in range(json.loads((self.path / "metadata.json").read_text())["num_chunks"]):
@@ -119,7 +120,7 @@ class ColbertTest(IndexTest):
         path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
     def write_ragatouille(self, documents, metadata):
-        """Writes the files of RAGatouille. `documents` has the id of the document of each passage."""
+        """Writes RAGatouille's files. `documents` has, for each passage, the id of its document."""
         for name, value in (
             ("pid_docid_map.json", {str(passage): document for passage, document in enumerate(documents)}),
             ("collection.json", self.texts),
@@ -148,8 +149,8 @@ class ColbertTest(IndexTest):
         self.update([], [4])
         vectors = [passage for passage in self.reconstruction() if len(passage)]
         del ids[4]
-        # When RAGatouille deletes a passage, it removes the passage from its map and from its list of texts. So the
-        # texts after it get other numbers.
+        # When RAGatouille deletes a passage, it removes the passage from its map and its list of texts. So the later
+        # texts get new numbers.
         path = self.path / "pid_docid_map.json"
         path.write_text(
             json.dumps({number: id for number, id in json.loads(path.read_text()).items() if number != "4"})

@@ -1,4 +1,4 @@
-"""Tests ids and payloads from files with one document per line: python document_labels_test.py [PROGRAMS]"""
+"""Tests ids and payloads from files with one line per document: python document_labels_test.py [PROGRAMS]"""
 
 import pickle
 import unittest

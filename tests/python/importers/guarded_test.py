@@ -1,4 +1,4 @@
-"""Tests that every error about a source's data names the source: python guarded_test.py [PROGRAMS]"""
+"""Tests that every error about data in a source contains the source's name: python guarded_test.py [PROGRAMS]"""
 
 import unittest
 import zipfile

@@ -1,4 +1,4 @@
-"""Tests files that lead to other files, never end or are damaged: python hostile_files_test.py [PROGRAMS]"""
+"""Tests files that link to other files, never end, or are damaged: python hostile_files_test.py [PROGRAMS]"""
 
 import os
 import unittest

@@ -1,4 +1,4 @@
-"""Tests the parts common to all kinds of import: checks, payloads, reports. python importing_test.py PROGRAMS"""
+"""Tests what all kinds of imports have in common: checks, payloads, reports. python importing_test.py PROGRAMS"""
 
 import datetime
 import decimal
@@ -33,7 +33,7 @@ PACKAGE = pathlib.Path(maxsim.importers.__file__).resolve().parents[2]
 
 
 class ListSource:
-    """A source of documents that a test gives it. Its kind is "npz", which needs no library."""
+    """A source with documents that a test gives it. It claims to be of the kind "npz", which needs no library."""
 
     kind = "npz"
     notes = ("made by a test",)
@@ -54,7 +54,7 @@ class ImportingTest(ImportTest):
             return import_collection("npz", "somewhere", output, dry_run=dry_run, **options)
 
     def assert_documents_refused(self, documents, message, **options):
-        """Checks that the dry run and the import refuse the documents with the same line, and that the import leaves
+        """Checks that the dry run and the import refuse the documents with the same message, and that the import leaves
         no files."""
         documents = list(documents)
         with self.assertRaisesRegex((SourceError, CollectionError), message) as dry:

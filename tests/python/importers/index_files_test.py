@@ -33,7 +33,7 @@ class TextsTest(ImportTest):
                 with self.assertRaisesRegex(
                     SourceError, r"collection\.json: is cut off, or is not a JSON array of texts"
                 ):
-                    # Records the size of each read, to check that far less than the whole file was asked for.
+                    # Records the size of each read, to check that much less than the whole file is read.
                     with unittest.mock.patch.object(opened, "read", wraps=opened.read) as read:
                         list(index_files.read_texts(str(path)))
                 self.assertLess(sum(call.args[0] for call in read.call_args_list), size)

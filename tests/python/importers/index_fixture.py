@@ -5,8 +5,8 @@ import os
 import subprocess
 import unittest
 
-# Tests compute on the CPU with one thread, because further threads would spin and take processor time from other
-# tests. The other variables prevent downloads and warnings.
+# Uses one CPU thread, because more threads would busy-wait and slow other tests down. The other variables prevent
+# downloads and warnings.
 os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1")
 
 import numpy as np
@@ -17,7 +17,7 @@ from maxsim.importers import ImportOptions, import_collection, open_source
 
 __all__ = ["PROGRAMS", "IndexTest", "random_vectors", "read_collection"]
 
-# float16 rounds values below 1 by up to 2^-12, and libraries compute with the rounded values.
+# float16 rounds values below 1 by up to 2^-12, and the libraries compute with rounded values.
 CODES_TOLERANCE = 1e-3
 
 
@@ -32,8 +32,8 @@ class IndexTest(ImportTest):
     def assert_index(
         self, kind, path, wanted_ids, vectors, payloads=None, tolerance=CODES_TOLERANCE, payloads_file=None, **options
     ):
-        """Checks that the source has these documents, and that no value of a vector differs by more than the
-        tolerance. Returns the source."""
+        """Checks that the source has these documents, and that values of vectors differ by at most `tolerance`. Returns
+        the source."""
         source = open_source(kind, str(path), ImportOptions(payloads=payloads_file, **options))
         found = list(source)
         self.assertEqual([document.id for document in found], list(wanted_ids))
@@ -47,8 +47,9 @@ class IndexTest(ImportTest):
         return source
 
     def assert_collection(self, kind, path, storage="f32", tolerance=0, **options):
-        """Imports the source. The collection must have the source's documents, with values that differ by at most the
-        tolerance. The programs must find no error in it, and a server's scores must match its files."""
+        """Imports the source into a collection, which must have the source's documents with values that differ by at
+        most `tolerance`. maxsim-shard must find no error in the collection, and a server's scores must match its files.
+        """
         target = self.folder / "collection"
         report = import_collection(kind, path, target, storage=storage, options=ImportOptions(**options))
         source = list(open_source(kind, str(path), ImportOptions(**options)))

@@ -1,4 +1,4 @@
-"""Tests masks of padded arrays, whose values must say which tokens count: python masks_test.py [PROGRAMS]"""
+"""Tests the masks of padded arrays, which say which tokens are no padding: python masks_test.py [PROGRAMS]"""
 
 import unittest
 

@@ -2,8 +2,8 @@
 
 python milvus_test.py [PROGRAMS]
 
-Milvus Lite does not support arrays of structs. The test of that layout replaces the client by a mock, which returns
-fields as pymilvus describes them and entities as Milvus' guide shows them."""
+Milvus Lite does not support arrays of structs. The test of that layout uses a mock client, which returns fields as
+pymilvus describes them and entities as in Milvus' guide."""
 
 import os
 import unittest
@@ -23,8 +23,8 @@ class MilvusTest(StoresTest):
         self.path = self.folder / "milvus.db"
 
     def fill(self, name, order, ids, data_type=pymilvus.DataType.FLOAT_VECTOR, with_position=True):
-        """Inserts one entity per token, in the given order of (document, token). Only a document's first token has its
-        title."""
+        """Inserts one entity per token, in the given order of (document, token). Only the first token of a document has
+        its title."""
         client = pymilvus.MilvusClient(str(self.path))
         schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
         schema.add_field("pk", pymilvus.DataType.INT64, is_primary=True)
@@ -98,7 +98,7 @@ class MilvusTest(StoresTest):
         self.path.unlink()
         self.fill("pages", self.tokens(), string_ids(COUNT))
         self.assert_source("milvus", self.path, string_ids(COUNT), self.documents)
-        # Up to version 2, Milvus Lite keeps a database in a file; since version 3, in a folder.
+        # Milvus Lite keeps a database in a file up to version 2, in a folder since version 3.
         if self.path.is_dir():
             os.mkfifo(self.path / "pipe")
             self.assert_refused("milvus", self.path, f"pipe: {message}")

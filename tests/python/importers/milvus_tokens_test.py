@@ -1,4 +1,4 @@
-"""Tests Milvus' entities that are one token each: python milvus_tokens_test.py [PROGRAMS]"""
+"""Tests Milvus collections in which each entity is one token: python milvus_tokens_test.py [PROGRAMS]"""
 
 import unittest
 

@@ -1,8 +1,8 @@
 """Tests imports of NextPlaid's indexes: python next_plaid_test.py PROGRAMS
 
-NextPlaid is a Rust crate, which a Python test cannot use. So the test writes the layout itself, as the public source
-does (next-plaid/src: index.rs, codec.rs, filtering.rs), and decodes the expected vectors one value at a time, like
-decompress()."""
+NextPlaid is a Rust crate, which Python cannot use. So the test writes the layout itself, following NextPlaid's source
+(next-plaid/src: index.rs, codec.rs, filtering.rs). It computes the expected vectors one value at a time, like
+NextPlaid's decompress()."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ LENGTHS = [[3, 1, 7, 2], [5, 40], [9]]
 
 class NextPlaidTest(IndexTest):
     def make(self, nbits, merged=False):
-        """Writes an index of random codes. Stores the vectors that its documents decode to in self.wanted."""
+        """Writes an index of random codes. Stores the vectors to which its documents decode in self.wanted."""
         rng = np.random.default_rng(nbits)
         self.path = self.folder / f"index{nbits}"
         self.path.mkdir()
@@ -68,7 +68,7 @@ class NextPlaidTest(IndexTest):
         self.assert_collection("plaid", self.path)
 
     def test_payloads_of_one_table_and_of_two(self):
-        """A row's content may be in a second table. Lists and objects are JSON in columns of type BLOB."""
+        """The content of a document may be in a second table. Lists and objects are JSON in columns of type BLOB."""
         self.make(4)
         self.write_table(
             'CREATE TABLE METADATA ("_subset_" INTEGER PRIMARY KEY, "file" TEXT, "tags" BLOB, "line" INTEGER)',

@@ -1,4 +1,4 @@
-"""Tests imports of padded arrays that torch.save has written.
+"""Tests imports of padded arrays that were written by torch.save.
 
 python padded_torch_test.py [PROGRAMS]
 """
@@ -31,7 +31,7 @@ class PaddedTorchTest(ImportTest):
     def test_a_dictionary_with_a_mask_or_lengths_in_every_type(self):
         for dtype in (torch.float16, torch.float32, torch.float64, torch.bfloat16):
             array, mask = self.padded(dtype)
-            # The importer must return the numbers as the tensor's type, such as bfloat16, has rounded them.
+            # The importer must return the values as the tensor's type (such as bfloat16) has rounded them.
             wanted = [row[kept].to(torch.float32).numpy() for row, kept in zip(array, mask)]
             for counts in ({"attention_mask": mask.long()}, {"mask": mask}, {"lengths": mask.sum(1)}):
                 torch.save({"embeddings": array, "ids": torch.arange(COUNT) + 5, **counts}, self.path)

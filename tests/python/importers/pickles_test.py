@@ -1,4 +1,4 @@
-"""Tests pickles of lists of arrays without torch installed: python pickles_test.py [PROGRAMS]"""
+"""Tests pickled lists of arrays in an environment without torch: python pickles_test.py [PROGRAMS]"""
 
 import pickle
 import unittest

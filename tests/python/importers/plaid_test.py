@@ -1,4 +1,4 @@
-"""Tests imports of indexes that the installed release of fast-plaid makes: python plaid_test.py PROGRAMS"""
+"""Tests imports of indexes that the installed version of fast-plaid makes: python plaid_test.py PROGRAMS"""
 
 import contextlib
 import io

@@ -41,7 +41,7 @@ class PtTest(IndexTest):
         self.assert_index("pt", self.path, range(4), wanted, tolerance=0)
 
     def test_a_view_of_torch_with_the_opposite_sign(self):
-        """For x.conj().imag, torch stores the elements of x.imag and a flag that reverses their sign."""
+        """For x.conj().imag, torch stores the elements of x.imag and a flag that says to negate them."""
         complex_documents = [torch.randn(5, 32, dtype=torch.cfloat) for _ in range(3)]
         views = [document.conj().imag for document in complex_documents]
         self.assertTrue(all(view.is_neg() for view in views))
@@ -108,7 +108,8 @@ class PtTest(IndexTest):
         self.assert_index("pt", path, [f"d{number}" for number in range(20)], self.vectors, tolerance=0)
 
     def test_values_that_are_shared_do_not_grow(self):
-        """Each tuple holds the previous tuple twice. After 40 steps it has 2^40 items, although the file is small."""
+        """Each tuple contains the previous tuple twice. After 40 steps it has 2^40 items, although the file is
+        small."""
         shared, nested = (), []
         for _ in range(40):
             shared = (shared, shared)

@@ -1,4 +1,5 @@
-"""Tests imports of PyLate's indexes, with fast-plaid and with its Stanford backend: python pylate_test.py PROGRAMS"""
+"""Tests imports of PyLate's indexes, made with fast-plaid or PyLate's Stanford backend: python pylate_test.py
+PROGRAMS"""
 
 import contextlib
 import io
@@ -11,8 +12,8 @@ from index_fixture import IndexTest, main, random_vectors  # isort: skip
 import torch
 import torch.utils.cpp_extension
 
-# The Stanford backend compiles its search code when it is imported or loaded, which takes minutes. This line prevents
-# that. The test needs only the code that writes indexes and decodes on the CPU, which is Python.
+# Prevents the Stanford backend from compiling its search code when it is imported or loaded, which takes minutes. The
+# test needs only the parts in Python, which write indexes and decode on the CPU.
 torch.utils.cpp_extension.load = lambda name, **options: types.SimpleNamespace(**{name: None})
 
 from pylate import indexes  # noqa: E402
@@ -72,7 +73,7 @@ class FastPlaidBackendTest(PylateTest):
         self.assert_index("plaid", self.path, range(100, 130), self.reconstruction(range(100, 130)))
 
     def test_a_map_of_a_table_of_pickles_is_read(self):
-        """PyLate before 1.3 kept its maps in tables of sqlitedict. The test writes such a table itself."""
+        """Before version 1.3, PyLate kept its maps in sqlitedict tables. The test writes such a table itself."""
         ids = [f"d{i}" for i in range(20)]
         self.make(ids, nbits=2, device="cpu")
         (self.path / "plaid_ids_to_documents_ids.pkl").unlink()
@@ -100,7 +101,7 @@ class FastPlaidBackendTest(PylateTest):
 
 class StanfordBackendTest(PylateTest):
     def reconstruction(self):
-        """Decodes the vectors of all passages with the library's own codec. Deleted passages have no vectors."""
+        """Decodes the vectors of all passages with the library's codec. Leaves out deleted passages."""
         from pylate.indexes.stanford_nlp.indexing.codecs.residual import ResidualCodec
 
         codec = ResidualCodec.load(str(self.path))

@@ -1,4 +1,4 @@
-"""Makes random documents, which tests write with other libraries, and checks imports of the written files."""
+"""Makes random documents for tests that write them with other libraries, and checks imports of the files."""
 
 import contextlib
 import io
@@ -18,7 +18,7 @@ from maxsim.command_line import main  # noqa: E402
 from maxsim.importers import ImportOptions, SourceError, import_collection, open_source  # noqa: E402
 
 DIM = 16
-# The folder of maxsim-shard and maxsimd, from the command line. None if it is not given.
+# The folder of maxsim-shard and maxsimd, from the command line, or None if it is missing there.
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
 
 
@@ -44,8 +44,8 @@ def decode_rows(rows, centroids, weights):
 
 
 def read_collection(folder):
-    """Reads a collection of f16, f32 or residual codes from its files. Returns id, vectors and payload of each
-    document. """
+    """Returns (id, vectors, payload) of each document of a collection, which its files have in f16, f32 or residual
+    codes."""
     manifest = json.loads((folder / "collection.json").read_text())
     documents = []
     for shard in manifest["shards"]:
@@ -90,8 +90,8 @@ class ImportTest(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def assert_documents(self, found, ids, vectors, payloads=None):
-        """Compares `found` with the wanted documents. `found` has SourceDocuments, or the documents that
-        read_collection returns, in the order of the ids."""
+        """Compares `found` with the expected documents, in the order of ids. `found` has SourceDocuments, or documents
+        from read_collection."""
         found = list(found)
         self.assertEqual([document[0] for document in found], list(ids))
         for document, wanted in zip(found, vectors):
@@ -101,8 +101,8 @@ class ImportTest(unittest.TestCase):
         self.assertEqual([document[2] or None for document in found], wanted_payloads)
 
     def assert_source(self, kind, path, wanted_ids, vectors, payloads=None, columns=DIM, num_documents=-1, **options):
-        """Opens a source and reads it twice. The source must report the number of documents, or None if
-        `num_documents` is None."""
+        """Opens a source and reads it twice. The source must say how many documents it has or, if `num_documents` is
+        None, that it does not know."""
         source = open_source(kind, str(path), ImportOptions(**options))
         self.assertEqual(source.kind, kind)
         self.assertEqual(source.dim, columns)
@@ -114,8 +114,8 @@ class ImportTest(unittest.TestCase):
         return source
 
     def assert_refused(self, kind, path, message, **options):
-        """Expects the import to raise an error of the source or of a document. The text must be one line and
-        match."""
+        """Expects the import to fail with a SourceError or CollectionError. The error's text must be one line that
+        matches `message`."""
         with self.assertRaisesRegex((SourceError, CollectionError), message) as caught:
             import_collection(kind, str(path), None, options=ImportOptions(**options), dry_run=True)
         self.assertNotIn("\n", str(caught.exception))
@@ -133,7 +133,7 @@ class ImportTest(unittest.TestCase):
         self.assertLess(most, limit)
 
     def assert_imports(self, kind, path, wanted_ids, vectors, payloads=None, **options):
-        """Imports into a collection, which must hold the documents and pass `maxsim-shard verify`."""
+        """Imports the source into a collection, which must have the documents and pass `maxsim-shard verify`."""
         target = self.folder / "collection"
         import_collection(kind, str(path), target, options=ImportOptions(**options), storage="f16")
         self.assert_documents(

@@ -2,8 +2,8 @@
 
 python stores_test.py [PROGRAMS]
 
-There is no Qdrant server here. To test reading from a server, the test gives the importer a client in qdrant-client's
-local mode instead of a connected client."""
+There is no Qdrant server here. For tests of reading from a server, the importer gets a client in qdrant-client's local
+mode instead of a connected one."""
 
 import base64
 import datetime
@@ -39,8 +39,8 @@ class QdrantTest(StoresTest):
         self.addCleanup(self.client.close)
 
     def fill(self, collection, ids, name=None, distance=models.Distance.DOT, **others):
-        """Writes the documents to a new collection with one multivector. If `name` is None, the multivector has no
-        name; otherwise the collection also has the vectors in `others`."""
+        """Writes the documents to a new collection with one multivector, which has no name if `name` is None. Otherwise
+        the collection also has the vectors `others`."""
         config = multivector(distance) if name is None else {name: multivector(distance), **others}
         self.client.create_collection(collection, vectors_config=config)
         points = []
@@ -51,7 +51,7 @@ class QdrantTest(StoresTest):
         self.client.upsert(collection, points)
 
     def from_server(self):
-        """Makes the importer use this folder's client when it opens the returned server address."""
+        """Returns a server's address. If the importer opens this address, it gets the client of this test's folder."""
         client = unittest.mock.patch.object(qdrant_client, "QdrantClient", return_value=self.client)
         self.addCleanup(client.stop)
         client.start()
@@ -117,7 +117,7 @@ class QdrantTest(StoresTest):
         self.fill("docs", range(COUNT), distance=models.Distance.COSINE)
         records, _ = self.client.scroll("docs", limit=COUNT, with_vectors=True)
         given = [np.array(record.vector, np.float32) for record in records]
-        # qdrant-client's local mode stores vectors unchanged, and a server stores them normalised.
+        # qdrant-client's local mode stores vectors unchanged, but a server stores them normalised.
         from_folder = self.open("qdrant", self.path)
         for document, wanted in zip(from_folder, given):
             self.assertTrue(np.array_equal(document.vectors, wanted))

@@ -1,4 +1,4 @@
-"""Tests ids in Arrow tables in every type that other libraries write, and columns of tensors.
+"""Tests ids in Arrow tables, in every type that other libraries write, and columns of tensors.
 
 python table_ids_test.py [PROGRAMS]"""
 

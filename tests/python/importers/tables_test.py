@@ -1,4 +1,4 @@
-"""Tests imports of Parquet, Arrow, Feather and data sets, which pyarrow and datasets write.
+"""Tests imports of Parquet, Arrow, Feather and data sets, written by pyarrow and datasets.
 
 python tables_test.py [PROGRAMS]
 """
@@ -125,8 +125,8 @@ class TablesTest(ImportTest):
         return open_source(kind, str(path), ImportOptions(**options))
 
     def test_values_below_a_null_row_are_passed_over(self):
-        """Arrow allows a null row to have values in the child array, even of another size. The importer must skip
-        them."""
+        """In Arrow, a null row may have values in the child array, and even a wrong number of them. The importer must
+        skip them."""
         values = pa.array(np.arange(10 * DIM + 3, dtype=np.float32))
         inner = [0, DIM, 2 * DIM, 2 * DIM + 3, *(3 + DIM * n for n in range(3, 11))]
         tokens = pa.ListArray.from_arrays(pa.array(inner, pa.int32()), values)
@@ -337,7 +337,8 @@ class DatasetsTest(ImportTest):
 
 class ServedTest(ImportTest):
     def test_a_server_answers_exactly_from_an_imported_collection(self):
-        """maxsimctl verify compares the server's answers with FP64 scores. maxsim-shard must build the same bytes."""
+        """maxsimctl verify compares the server's answers with FP64 scores. maxsim-shard must build exactly the same
+        files."""
         from program_fixture import Maxsimd
 
         ids, documents = string_ids(120), random_documents(120, seed=9)

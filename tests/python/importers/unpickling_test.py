@@ -1,5 +1,5 @@
-"""Tests that pickles and files of torch.save give the same values as with their libraries, and that hostile files run
-no code.
+"""Tests the reader of pickles and torch.save files. It must return the same values as the original libraries, and must
+run no code of hostile files.
 
 python unpickling_test.py PROGRAMS"""
 
@@ -125,11 +125,12 @@ class HostilePickleTest(ReadingTest):
         self.assertRegex(message, r"^ids.pkl: is a pickle that calls (posix|nt).system, which is refused")
 
     def test_a_call_of_what_a_call_gives_is_refused(self):
-        """The pickle gets os.system by getattr(__import__("os"), "system"), so that no single name shows it."""
+        """The pickle gets os.system through getattr(__import__("os"), "system"), so it never names os.system as a
+        whole."""
         # getattr(__import__("os"), "system")("true")
         chain = b"c__builtin__\ngetattr\n(c__builtin__\n__import__\n(S'os'\ntRS'system'\ntR(S'true'\ntR."
         self.assert_pickle_refused(chain, "__builtin__.__import__")
-        # A pickle that only names os.system is not refused for that. This pickle is refused because it calls os.system.
+        # This pickle is refused because it calls os.system, and not because it names it.
         self.assert_pickle_refused(b"cos\nsystem\n(S'true'\ntR.", "calls os.system")
 
     def test_objects_are_not_made_and_get_no_state(self):
@@ -171,13 +172,12 @@ class HostilePickleTest(ReadingTest):
         self.assert_pickle_refused(data, "grow to many times its size")
 
     def array_of_shape(self, shape):
-        """Returns a pickle of an array that has no bytes. Its shape is the value that the opcodes `shape` leave on the
-        stack."""
+        """Returns a pickle of an array without data. The opcodes `shape` put its shape on the stack."""
         call = b"cnumpy._core.numeric\n_frombuffer\n(C\x00cnumpy\ndtype\nX\x02\x00\x00\x00f4\x85R"
         return call + shape + b"X\x01\x00\x00\x00CtR."
 
     def test_errors_do_not_spell_out_shared_tuples(self):
-        """Each tuple holds the previous tuple twice, 60 times, so the last one has 2^60 items."""
+        """Each tuple contains the previous tuple twice, 60 times over, so the last one has 2^60 items."""
         shared = b")q\x00" + b"h\x00h\x00\x86q\x00" * 60
         self.assert_pickle_refused(shared + b"0" * 60 + self.array_of_shape(b"h\x00"), r"array of shape \(a tuple of 2")
         self.assert_pickle_refused(shared + b"cnumpy\ndtype\nh\x00\x85R.", "array of type")
@@ -200,7 +200,8 @@ class HostilePickleTest(ReadingTest):
         self.assert_pickle_refused(deep_key, "key of type tuple")
 
     def test_cut_and_changed_pickles_are_refused_or_read(self):
-        """For any bytes, the reader returns a result or raises a SourceError, and calls no global."""
+        """For random changes of a pickle, the reader must return a result or raise SourceError, and call no function of
+        the pickle."""
         seed = 20260101
         rng = random.Random(seed)
         data = pickle.dumps({"a": [np.arange(4.0), "text", 2**70, {1, 2}], 5: Calls(os.mkdir, "never")}, 4)

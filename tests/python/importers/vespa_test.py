@@ -1,5 +1,5 @@
-"""Tests imports of Vespa's dumps. The test writes the dumps by Vespa's reference ("Document JSON format", "vespa
-visit", /document/v1), because there is no package of Vespa itself.
+"""Tests imports of Vespa's dumps. The test writes the dumps following Vespa's reference ("Document JSON format", "vespa
+visit", /document/v1), because there is no package of Vespa.
 
 python vespa_test.py [PROGRAMS]
 """
@@ -34,7 +34,7 @@ class VespaTest(ImportTest):
         self.payloads = [{"title": f"Título {n}", "views": 2**53 + n, "tags": ["a", "b"]} for n in range(COUNT)]
 
     def write(self, format, tensor, name="dump.json"):
-        """Writes a dump in which each document's field colbert is tensor(document). Returns its path."""
+        """Writes a dump of documents whose field colbert is tensor(document). Returns the path of the dump."""
         path = self.folder / name
         key = "put" if "feed" in format else "id"
         documents = []
@@ -122,8 +122,7 @@ class VespaTest(ImportTest):
         self.check(lambda _: tensor, columns=3, dim=3)
 
     def test_binary_columns_in_bytes(self):
-        """Checks bits that are packed as Vespa's colbert-embedder packs them and its function unpack_bits unpacks
-        them."""
+        """Tests vectors of bits in the packing of Vespa's colbert-embedder and its function unpack_bits."""
         bits = [(array[:, :8] > 0).astype(np.float32) for array in self.documents]
         packed = [np.packbits(array.astype(np.uint8), axis=1).view(np.int8) for array in bits]
         kind = "tensor<int8>(token{},v[1])"

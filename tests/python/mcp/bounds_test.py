@@ -1,4 +1,4 @@
-"""Tests the bounds of what the tools of maxsim-mcp return, at and around each limit. Needs neither mcp nor a server.
+"""Tests the limits on what the tools of maxsim-mcp return, at and around each limit. Needs neither mcp nor a server.
 
 python bounds_test.py
 """

@@ -1,5 +1,5 @@
-"""Sessions with maxsim-mcp: a client of the package `mcp` starts the program, and speaks to it over standard input and
-output."""
+"""Sessions with maxsim-mcp: a client of the package `mcp` starts the program, and talks to it through standard input
+and output."""
 
 import pathlib
 import sys
@@ -25,7 +25,8 @@ class SessionTest(unittest.TestCase):
     """A class of tests sets `server`, a maxsimd."""
 
     def session(self, work, *options, server=None, mode="auto", **environment):
-        """Starts maxsim-mcp, and runs `work(client)` with a client of it. Returns the result of `work`."""
+        """Starts maxsim-mcp, runs `work(client)` with a client that is connected to it, and returns the result of
+        `work`."""
         command = ["-m", "maxsim_mcp", *map(str, options)]
         environment = {"PYTHONPATH": str(PYTHON_CLIENT), "MAXSIM_SERVER": server or self.server.address, **environment}
         parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
@@ -38,8 +39,8 @@ class SessionTest(unittest.TestCase):
         return anyio.run(run_session)
 
     def results(self, calls, *options, server=None, environment=None):
-        """Makes calls in one session. `calls` are pairs of a tool and its arguments. Returns their results, and checks
-        each structured content against the tool's schema, also those of errors, as clients in TypeScript do."""
+        """Makes calls in one session. `calls` are pairs (tool, arguments). Checks the structured content of each
+        result, also of errors, against the tool's schema, as TypeScript clients do. Returns the results."""
 
         async def work(client):
             listed = await client.list_tools()

@@ -1,4 +1,4 @@
-"""Tests maxsim-mcp as an assistant uses it. The servers are real: maxsimd, and maxsim-encoder with the bundled model.
+"""Tests maxsim-mcp as an assistant uses it, with a real maxsimd and a real maxsim-encoder with the bundled model.
 
 python mcp_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -17,12 +17,12 @@ from maxsim_mcp import limits
 from programs import ROOT, Encoder, Maxsimd, run
 
 QUESTION = "Why do volcanoes explode?"
-# "legacy" is the handshake of the protocol before 2026, which most assistants speak.
+# "legacy" is the handshake of MCP before 2026, which most assistants use.
 MODES = ("auto", "legacy")
 
 
 def build_topics(folder):
-    """Builds a collection of the bundled passages with a field `topic`. One passage has an enormous payload."""
+    """Builds a collection of the bundled passages with a field `topic`. The payload of one passage is enormous."""
     lines = []
     for line in (ROOT / "demo" / "passages.jsonl").read_text(encoding="utf-8").splitlines():
         passage = json.loads(line)

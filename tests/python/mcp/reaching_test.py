@@ -1,4 +1,4 @@
-"""Tests the command line of maxsim-mcp: how it reaches its server, and what it says if that is not possible.
+"""Tests the command line of maxsim-mcp: how it finds its server, and its errors if the server cannot be reached.
 
 python reaching_test.py FOLDER_OF_THE_PROGRAMS
 """

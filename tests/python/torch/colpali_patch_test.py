@@ -1,4 +1,4 @@
-"""Tests that losses, gradients and scores of colpali-engine stay the same after maxsim_torch.patch_colpali_engine.
+"""Tests that maxsim_torch.patch_colpali_engine does not change losses, gradients and scores of colpali-engine.
 
 python colpali_patch_test.py LIBMAXSIM.so        with torch and colpali-engine installed
 """
@@ -45,8 +45,8 @@ class PatchTest(TorchTest):
         return (queries, documents, negatives) if "Negative" in name else (queries, documents)
 
     def outcome(self, loss, tensors, device):
-        """Returns a loss and the gradients of its tensors. Multiplies padding by 0, as models do, so that it has no
-        gradient."""
+        """Returns a loss and the gradients of the tensors. Multiplies padding by 0, as models do, so that its gradient
+        is 0."""
         given = [tensor.detach().to(device, copy=True).requires_grad_() for tensor in tensors]
         value = loss.to(device)(*(tensor * (tensor != 0) for tensor in given))
         value.backward()

@@ -1,4 +1,5 @@
-"""Shared by the tests of maxsim_torch.compat.flash_maxsim. Import it with LIBMAXSIM.so as the program's argument."""
+"""Shared by the tests of maxsim_torch.compat.flash_maxsim. A program that imports it must get LIBMAXSIM.so as an
+argument."""
 
 import importlib
 import itertools
@@ -21,12 +22,12 @@ ROUNDING = {torch.float32: 1e-6, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-
 DEVICE = "cuda" if torch.cuda.is_available() and device_available("cuda") else "cpu"
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "20240611"))
 PARTS = "maxsim_torch.compat.flash_maxsim._arguments._PART_BYTES"
-# (Lq, Ld, d): single tokens, values of d next to multiples of 16, and more query tokens than one chunk (128).
+# (Lq, Ld, d): single tokens, values of d near multiples of 16, and more query tokens than one chunk (128) holds.
 SHAPES = ((1, 1, 1), (1, 9, 24), (5, 1, 17), (33, 50, 40), (130, 33, 15))
 
 
 def named(path):
-    """Returns a function of the package. `path` is the function's name, with or without that of its submodule."""
+    """Returns a function of the package. `path` is the function's name, with or without its submodule."""
     *module, name = path.split(".")
     return getattr(importlib.import_module(".".join((flash.__name__, *module))), name)
 

@@ -1,4 +1,4 @@
-"""Tests maxsim_torch.compat.flash_maxsim: its names, and each function's scores against the definition in float64.
+"""Tests maxsim_torch.compat.flash_maxsim: its names, and each function's scores against float64.
 
 python flash_maxsim_compat_test.py LIBMAXSIM.so        with torch installed
 """
@@ -374,8 +374,8 @@ class Int8Test(CompatTest):
         scores, indices = flash.flash_maxsim_topk(query, documents, 6, lengths, **quantised)
         self.assertEqual(indices.tolist(), exact.topk(6).indices.tolist())
         self.near(scores, exact.topk(6).values)
-        # With one candidate, only the INT8 scores decide. They are reversed here, so the result shows which document
-        # has the best INT8 score.
+        # With one candidate, only the INT8 scores decide. They are reversed here, so that the result shows that they
+        # were used.
         quantised = {name: tensor.flip(0) for name, tensor in quantised.items()}
         _, indices = flash.flash_maxsim_topk(query, documents, 1, n_candidates=1, **quantised)
         self.assertEqual(indices.item(), 99 - true_scores(query[None], documents)[0].argmax().item())

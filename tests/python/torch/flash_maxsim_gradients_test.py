@@ -21,7 +21,7 @@ BATCHED = (
 
 class GradientsTest(CompatTest):
     def gradients(self, score, queries, documents, mixture, *arguments, **more):
-        """Returns the scores, and the gradients of queries and documents for a weighted sum of the finite scores."""
+        """Returns the scores, and the gradients of queries and documents for a weighted sum of all finite scores."""
         inputs = [tensor.detach().clone().requires_grad_() for tensor in (queries, documents)]
         scores = score(*inputs, *arguments, **more)
         finite = scores.detach().isfinite()
@@ -71,8 +71,8 @@ class GradientsTest(CompatTest):
                     got = self.gradients(flash.flash_maxsim_int8_batched_train, *arguments)
                 self.assertTrue(torch.equal(got[0], exact[0]), name)
                 self.assertTrue(torch.equal(got[2], exact[2]), name)
-                # INT8 changes the gradient of a query by half a quantisation step for each pair. The inputs' type adds
-                # a rounding.
+                # INT8 changes the gradient of a query by at most half a quantisation step per pair. Rounding to the
+                # inputs' type adds to that.
                 bound = 0.02 * documents.shape[-3] + ROUNDING[queries.dtype] * exact[1].abs().max().item()
                 self.assertLess((got[1] - exact[1]).abs().max().item(), bound, name)
         frozen = queries.detach().clone().requires_grad_()
@@ -127,8 +127,8 @@ class GradientsTest(CompatTest):
             got.backward()
             for mine, true in zip(inputs, exact):
                 self.assertEqual(mine.grad.dtype, dtype)
-                # A point's gradient is a sum: its own term, and one of each point that it is nearest to. Each term is
-                # rounded.
+                # A point's gradient is a sum of its own term and one term for each point to which it is nearest. Each
+                # term is rounded.
                 bound = 4 * ROUNDING[dtype] * true.grad.abs().max().item() + 1e-6
                 self.assertLess((mine.grad - true.grad).abs().max().item(), bound, f"{dtype} {name}")
 

@@ -1,4 +1,4 @@
-"""Compares maxsim_scores of float8 values, with scales of every kind, with float64.
+"""Compares maxsim_scores of float8 values, with every kind of scales, with float64.
 
 python float8_test.py LIBMAXSIM.so        with torch installed
 """
@@ -126,8 +126,7 @@ class Float8Test(TorchTest):
             self.check_same_bits([result.indices.cpu()], [expected[1]])
 
     def test_pytorch_finds_nothing_wrong_with_the_operator(self):
-        # The check of the schema multiplies inputs to compare them, and PyTorch cannot multiply float8. So it gets
-        # bfloat16.
+        # The schema check multiplies inputs, which PyTorch cannot do in float8. So it gets bfloat16 inputs.
         of_schema = "test_schema", "test_autograd_registration"
         of_shapes = "test_faketensor", "test_aot_dispatch_dynamic"
         for dtype, utilities in ((torch.bfloat16, of_schema), (TYPES[0], of_shapes)):

@@ -1,4 +1,4 @@
-"""Compares fused_head_scores with plain PyTorch in float64: scores, matches and gradients, with blocks of any size.
+"""Compares fused_head_scores with plain PyTorch in float64: scores, matches and gradients, for blocks of any size.
 
 python fused_head_test.py LIBMAXSIM.so        with torch installed
 """
@@ -30,7 +30,7 @@ class HeadTest(TorchTest):
             "bias": self.values(12, ties=ties),
             "token_weights": torch.randint(-4, 9, (4, query_tokens), generator=self.random) / 4.0,
         }
-        # The score of an empty query or document is finite, so that scores can be subtracted.
+        # Empty queries and documents get a finite score, so that differences of scores are defined.
         more = {"empty_score": -3.0, "paired": pairing == "paired"}
         if pairing == "candidates":
             more["candidates"] = torch.randint(0, 7, (4, 5), generator=self.random)
@@ -59,14 +59,14 @@ class HeadTest(TorchTest):
         self.assertTrue(torch.equal(results[1].cpu(), expected[1]))
         torch.testing.assert_close(results[0].cpu().double(), expected[0], rtol=1e-5, atol=1e-4)
         for name, gradient, wanted in zip(NAMES, results[2:], expected[2:]):
-            # A gradient is rounded to its type three times, and the roundings add up over documents.
+            # A gradient is rounded to its type three times, and these errors add up over the documents.
             allowed = 2e-5 + 8 * ROUNDING[dtype] * wanted.abs().max().item()
             self.assertLessEqual((gradient.cpu().double() - wanted).abs().max().item(), allowed, name)
 
 
 class FusedHeadTest(HeadTest):
     def test_scores_matches_and_gradients_are_those_of_float64(self):
-        # Documents have 20 tokens. With 33 query tokens, every document token may match; with 3, only a few can.
+        # Documents have 20 tokens. With 33 query tokens all of them may be matched, with 3 only a few.
         options = itertools.product(PAIRINGS, (False, True), (True, False), (3, 33), (None, 2))
         for pairing, ragged, normalize, query_tokens, block in options:
             with self.subTest(pairing=pairing, ragged=ragged, normalize=normalize, tokens=query_tokens, block=block):

@@ -1,5 +1,5 @@
-"""Shared by the tests of maxsim_torch.compat.late_interaction_kernels: computes scores by their definition in float64,
-and compares scores and gradients with them."""
+"""Shared by the tests of maxsim_torch.compat.late_interaction_kernels. Computes scores by definition in float64, and
+compares scores and gradients with them."""
 
 import torch
 from torch_fixture import ROUNDING, TorchTest
@@ -43,8 +43,8 @@ def true_scores(Q, D, q_mask=None, d_mask=None, normalize=False):
 
 class CompatTest(TorchTest):
     def check(self, function, true_function, tensors, dtype=torch.float32, device="cpu", terms=1):
-        """Compares `function` with `true_function` in float64: the scores, and the gradients of a weighted sum of them.
-        The tensors have type `dtype`. `terms` is the number of roundings of that type that a score may have."""
+        """Compares `function`, called with tensors of type `dtype`, with `true_function` in float64: the scores, and
+        the gradients of a weighted sum of them. `terms` is how many roundings to `dtype` a score may have."""
         given = [tensor.detach().to(device, dtype, copy=True).requires_grad_() for tensor in tensors]
         doubles = [tensor.detach().cpu().double().requires_grad_() for tensor in given]
         scores, expected = function(*given), true_function(*doubles)

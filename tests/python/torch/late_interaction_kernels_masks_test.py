@@ -1,4 +1,5 @@
-"""Tests numeric masks, as tokenizers and attention layers make them, in maxsim_torch.compat.late_interaction_kernels.
+"""Tests numeric masks, in the forms of tokenizers and attention layers, in
+maxsim_torch.compat.late_interaction_kernels.
 
 python late_interaction_kernels_masks_test.py LIBMAXSIM.so        with torch installed
 """
@@ -22,7 +23,7 @@ from maxsim_torch.compat.late_interaction_kernels.topk import maxsim_topk
 class MaskTest(CompatTest):
     def setUp(self):
         super().setUp()
-        # Stands for the function of PyLate that converts tensors, because the adapters' environment has no PyLate.
+        # Replaces PyLate's function that converts tensors, because the environment "adapters" has no PyLate.
         tensors = types.SimpleNamespace(convert_to_tensor=lambda value: value)
         modules = {"pylate": types.SimpleNamespace(), "pylate.utils": types.SimpleNamespace()}
         self.enterContext(mock.patch.dict(sys.modules, {**modules, "pylate.utils.tensor": tensors}))

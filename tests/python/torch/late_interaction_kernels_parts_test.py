@@ -1,4 +1,4 @@
-"""Tests the names of maxsim_torch.compat.late_interaction_kernels, and everything except the scores of vectors:
+"""Tests the names of maxsim_torch.compat.late_interaction_kernels, and its parts other than scores of vectors:
 retrieval, scorers, heads, residual codes, float8, and the plain PyTorch functions with which they are compared.
 
 python late_interaction_kernels_parts_test.py LIBMAXSIM.so        with torch installed
@@ -233,7 +233,7 @@ class PlaidTest(CompatTest):
         return codes, residuals, torch.tensor([7, 0, 4]), self.values(5, dim), self.values(1 << nbits) / 8
 
     def true_documents(self, dim, nbits, codes, residuals, centroids, weights):
-        """Returns the decoded vectors. In each byte, the first column is in the lowest bits."""
+        """Returns the decoded vectors. The first column of a byte is in its lowest bits."""
         columns = []
         for column in range(dim):
             first = column * nbits

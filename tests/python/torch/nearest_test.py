@@ -1,5 +1,5 @@
 """Tests maxsim_torch's nearest points and Chamfer distance on the CPU and, if there is one, on a GPU. Compares
-distances, indices and gradients with plain PyTorch in float64, and checks what PyTorch requires of operators.
+distances, indices and gradients with plain PyTorch in float64, and runs PyTorch's checks of operators.
 
 python nearest_test.py LIBMAXSIM.so        with torch installed
 """
@@ -43,7 +43,7 @@ def make_sets(dtype, dim, ragged=False, ties=False, sets=(2, 3), num_x=37, num_y
 
 
 def run_nearest(function, x, y, arguments, dtype=None, device="cpu"):
-    """Returns distances, the argmin, and the gradients of a random weighted sum of the finite distances."""
+    """Returns distances, argmin, and the gradients of a randomly weighted sum of the finite distances."""
     x, y = (points.to(device, dtype or points.dtype).requires_grad_() for points in (x.detach(), y.detach()))
     arguments = {name: lengths.to(device) for name, lengths in arguments.items()}
     distances, argmin = function(x, y, **arguments)

@@ -44,7 +44,7 @@ class OperatorTest(SeededTest):
             torch.library.opcheck(torch.ops.maxsim_torch.scores.default, arguments)
             scores, argmax = torch.ops.maxsim_torch.scores(*arguments)
             tensors = [tensor.detach() if isinstance(tensor, torch.Tensor) else tensor for tensor in arguments]
-            # The backward operator does not take the scales, the empty score, and the flag that requests an argmax.
+            # The backward operator has no arguments for scales, the empty score, and the flag that requests an argmax.
             backward = [*tensors[:6], *tensors[7:10], *tensors[11:18]]
             for wanted in ((True, True, tensors[2] is not None), (True, False, False)):
                 torch.library.opcheck(

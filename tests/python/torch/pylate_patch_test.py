@@ -1,4 +1,4 @@
-"""Tests that scores, losses, gradients and reranking of PyLate stay the same after maxsim_torch.patch_pylate.
+"""Tests that maxsim_torch.patch_pylate does not change scores, losses, gradients and reranking of PyLate.
 
 python pylate_patch_test.py LIBMAXSIM.so        with torch and pylate installed
 """
@@ -23,7 +23,7 @@ SKIPPED = 3
 
 
 class Model(torch.nn.Module):
-    """A model with the methods that PyLate's losses need. A token's vector is a row of a table."""
+    """A fake model with the methods that PyLate's losses call. The vector of a token is a row of a table."""
 
     skiplist = (SKIPPED,)
     do_query_expansion = False
@@ -54,8 +54,8 @@ class PatchTest(TorchTest):
         return counted.start()
 
     def outcome(self, function, tensors, device):
-        """Calls a function of tensors. Returns its result, and the gradients of a weighted sum of the result's
-        values."""
+        """Calls a function of tensors. Returns its result, and the gradients of a weighted sum of all values of the
+        result."""
         given = [tensor.detach().to(device, copy=True).requires_grad_() for tensor in tensors]
         result = function(*given)
         mixture = torch.linspace(-1, 2, result.numel(), device=device).reshape(result.shape)
@@ -86,7 +86,7 @@ class ScoresTest(PatchTest):
         self.assertEqual(calls.call_count, 12 * len(DEVICES))
 
     def test_a_token_that_is_left_out_has_the_similarity_0(self):
-        # All similarities are negative. PyLate counts the masked token as 0, so that token is the best.
+        # All similarities are negative. PyLate gives the masked token the similarity 0, which is then the largest.
         Q, D = torch.ones(1, 2, 8), -torch.ones(1, 3, 8)
         d_mask = torch.tensor([[True, True, False]])
         calls = self.counted()

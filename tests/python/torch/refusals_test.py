@@ -1,4 +1,4 @@
-"""Tests that maxsim_torch's functions refuse some tensors and transforms, and do not depend on the default device.
+"""Tests which tensors and transforms maxsim_torch's functions refuse, and that the default device does not matter.
 
 python refusals_test.py LIBMAXSIM.so        with torch installed
 """

@@ -1,5 +1,5 @@
-"""Tests maxsim_torch.residual_code_scores with codes that other libraries write: an index of fast-plaid, and codes from
-colbert-ai's codec. The scores must be those of the vectors that each library itself decodes.
+"""Tests maxsim_torch.residual_code_scores with codes from other libraries: a fast-plaid index, and colbert-ai's codec.
+The scores must equal those of the vectors that each library decodes by itself.
 
 python residual_codes_index_test.py LIBMAXSIM.so        with the packages of tests/python/plaid.txt
 """
@@ -14,8 +14,8 @@ import tempfile
 import types
 import unittest
 
-# Tests compute on the CPU with one thread, because further threads would spin and take processor time from other tests.
-# The other variables prevent downloads and warnings.
+# Uses one CPU thread, because more threads would busy-wait and slow other tests down. The other variables prevent
+# downloads and warnings.
 os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1")
 os.environ["MAXSIM_LIBRARY"] = str(pathlib.Path(sys.argv.pop(1)).resolve())
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -25,8 +25,8 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import torch.utils.cpp_extension  # noqa: E402
 
-# colbert-ai compiles its search code when it is loaded, which takes minutes. This line prevents that. The test needs
-# only the code that packs and decodes on the CPU, which is Python.
+# Prevents colbert-ai from compiling its search code when it is loaded, which takes minutes. The test needs only the
+# parts in Python, which pack and decode on the CPU.
 torch.utils.cpp_extension.load = lambda name, **options: types.SimpleNamespace(**{name: None})
 
 from colbert.indexing.codecs.residual import ResidualCodec  # noqa: E402
@@ -48,7 +48,7 @@ class IndexTest(unittest.TestCase):
         self.queries = torch.stack([vectors(32, 64, self.random) for _ in range(3)])
 
     def expect(self, decoded, codes, tolerance):
-        """Checks that the decoded codes equal `decoded` [tokens, dim], and that scores of the codes equal scores of
+        """Checks that the codes decode to `decoded` [tokens, dim], and that scores of the codes equal scores of
         `decoded`."""
         self.assertLess((decompress_residual_codes(*codes) - decoded).abs().max().item(), tolerance)
         wanted = maxsim_scores_packed(self.queries, decoded, self.offsets)
@@ -58,7 +58,7 @@ class IndexTest(unittest.TestCase):
         self.assertEqual(scores.argmax(1).tolist(), wanted.argmax(1).tolist())
 
     def rows(self, folder, name):
-        """Returns the codes or residuals of all chunks. Newer releases keep them in one file."""
+        """Returns the codes or residuals of all chunks. Newer versions store them in one file."""
         merged = folder / f"merged_{name}.npy"
         if merged.exists():
             return torch.from_numpy(np.load(merged)[: self.offsets[-1]])

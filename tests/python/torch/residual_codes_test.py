@@ -1,5 +1,5 @@
 """Tests maxsim_torch.residual_code_scores on the CPU and, if there is one, on a GPU. Compares scores, matches and
-gradients with plain PyTorch in float64, and checks what PyTorch requires of operators.
+gradients with plain PyTorch in float64, and runs PyTorch's checks of operators.
 
 python residual_codes_test.py LIBMAXSIM.so        with torch installed
 """
@@ -24,7 +24,7 @@ from maxsim_torch import residual_codes_reference as plain  # noqa: E402
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "20240611"))
 DEVICES = ("cpu", "cuda") if maxsim_torch.device_available("cuda") else ("cpu",)
-# Allowed difference from FP64 of the score of a query of 33 tokens, because vectors are rounded to a type.
+# Allowed error of the score of a query with 33 tokens, by the type to which vectors are rounded.
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 2e-1}
 
 
@@ -48,7 +48,7 @@ class Codes:
         return torch.randint(low, high, shape, generator=self.random)
 
     def run(self, function, device="cpu", dtype=None, **arguments):
-        """Returns scores, matches, and the gradients of a random weighted sum of the scores."""
+        """Returns scores, matches, and the gradients of a randomly weighted sum of the scores."""
         queries = self.queries.detach().clone().to(device, dtype or self.queries.dtype).requires_grad_()
         numbers, residuals, centroids, weights = (tensor.to(device) for tensor in self.tensors)
         if dtype is not None:
@@ -294,8 +294,8 @@ class ReferenceTest(unittest.TestCase):
                 decompress_residual_codes(*arguments, **more)
 
     def test_buckets_are_in_the_order_of_colbert(self):
-        # Buckets 1, 2, 3 and 0 of two bits each. The bits of a bucket are in reverse order, and the first bucket is in
-        # the byte's highest bits.
+        # The buckets 1, 2, 3 and 0 have two bits each. The first bucket is in the byte's highest bits, and the bits of
+        # each bucket are in reverse order.
         packed = torch.tensor([0b10011100], dtype=torch.uint8)
         self.assertEqual(plain.unpack_buckets(packed, 2).tolist(), [1, 2, 3, 0])
         self.assertEqual(plain.unpack_buckets(packed, 2, "low_first").tolist(), [0, 3, 1, 2])

@@ -1,4 +1,4 @@
-"""Tests maxsim_scores with save_documents="int8": how far its gradients may be from the gradients without it.
+"""Tests how much save_documents="int8" changes the gradients of maxsim_scores.
 
 python saved_int8_test.py LIBMAXSIM.so        with torch installed
 """
@@ -35,7 +35,7 @@ class SavedInt8Test(TorchTest):
 
     @staticmethod
     def run_case(tensors, more, dtype=torch.float32, device="cpu", **others):
-        """Returns scores, matches, the gradients of a weighted sum of the scores, and the sum's weights."""
+        """Returns scores, matches, the gradients of a weighted sum of the scores, and the weights of this sum."""
         made = {}
         for name, tensor in tensors.items():
             copy = tensor.detach().clone().to(device, torch.float32 if name == "weights" else dtype)
@@ -46,8 +46,8 @@ class SavedInt8Test(TorchTest):
         return scores.detach(), argmax, {name: tensor.grad for name, tensor in made.items()}, mixture
 
     def bounds(self, tensors, more, argmax, mixture, dtype):
-        """Returns the errors that the docstring of maxsim_scores allows, for the gradients of queries [Nq, Lq, 1] and
-        of weights [Nq, Lq]."""
+        """Returns the errors that maxsim_scores documents, for the gradients of queries [Nq, Lq, 1] and weights [Nq,
+        Lq]."""
         documents = tensors["documents"].to(dtype).float()
         half = documents.abs().amax(-1).nan_to_num(0) / 254
         argmax = argmax.cpu()
@@ -75,7 +75,8 @@ class SavedInt8Test(TorchTest):
                     wanted = exact[name].cpu().double()
                     difference = (gradients[name].cpu().double() - wanted).abs()
                     self.assertTrue(tokens == 3 or difference.max().item() > 0, name)
-                    # Both gradients are rounded to their type, and so are the vectors that the backward pass restores.
+                    # Both gradients are rounded to their type, as are the vectors that the backward pass restores from
+                    # INT8.
                     rounding = 8 * ROUNDING[dtype] * wanted.abs().max()
                     self.assertLessEqual((difference - bound).max().item(), rounding.item() + 1e-5, name)
 

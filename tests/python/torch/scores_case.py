@@ -1,4 +1,4 @@
-"""Random inputs of maxsim_scores, for the tests of its results and of its operators."""
+"""Random inputs of maxsim_scores, for tests of its results and its operators."""
 
 import itertools
 import math
@@ -54,7 +54,7 @@ class Case:
             self.arguments["document_mask"] = mask
         if weighted:
             self.arguments["weights"] = torch.randint(-4, 9, (num_queries, 33), generator=random) / 4.0
-        # The score of an empty query or document is finite, so that scores can be subtracted.
+        # Empty queries and documents get a finite score, so that differences of scores are defined.
         self.arguments["empty_score"] = -3.0
 
     def names(self):
@@ -87,7 +87,7 @@ def cases():
 
 
 def expect_nothing_of_what_does_not_count(test, device):
-    """Puts NaN into tokens that do not count, and into their weights. Fails the test if that changes a result."""
+    """Puts NaN into masked tokens and their weights. Fails the test if that changes a result."""
     case = Case(torch.float16, ragged=True, masked=True, weighted=True)
     scores, argmax, gradients = case.run(maxsim_scores, device=device)
     for tensor, kind in ((case.queries, "query"), (case.documents, "document")):

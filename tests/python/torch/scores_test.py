@@ -193,7 +193,7 @@ class Int8Test(SeededTest):
         torch.testing.assert_close(scores([0, 2, 6], scales[:, None]), expected([0, 2, 6], scales))
         of_documents = torch.repeat_interleave(scales[:2], torch.tensor([2, 4]))
         torch.testing.assert_close(scores([0, 2, 6], scales[:2]), expected([0, 2, 6], of_documents))
-        # There are as many documents as tokens, so a vector of scales could be for either. The call must be refused.
+        # With as many documents as tokens, it is unclear what a vector of scales is for. So the call must be refused.
         offsets = [0, 2, 2, 3, 4, 5, 6]
         with self.assertRaisesRegex(ValueError, r"there are 6 sequences and 6 tokens; make them \[tokens, 1\]"):
             scores(offsets, scales)

@@ -1,4 +1,4 @@
-"""Compares maxsim_top_k with a sort of all scores: any block size, packed and padded, documents in files and on a GPU.
+"""Compares maxsim_top_k with a sort of all scores: for any block size, packed and padded, in files and on a GPU.
 
 python top_k_test.py LIBMAXSIM.so        with torch installed
 """
@@ -112,8 +112,8 @@ class TopKTest(TorchTest):
         of_documents = torch.rand(30, generator=self.random)
         of_tokens = torch.cat([of_documents, torch.ones(1)])
         for scales, block in itertools.product((of_documents, of_tokens, of_tokens[:, None]), (None, 1, 7)):
-            # A scale per document and a scale per token are rounded at different places, even if each document has one
-            # token. So the expected scores use the same kind of scale.
+            # Scales per document and scales per token are rounded at different places, even if each document has one
+            # token. So the expected scores use the same kind of scales.
             one_each = of_documents if scales is of_documents else of_documents[:, None]
             scores = maxsim_scores(query, rows[:30, None], query_scales=scale, document_scales=one_each)
             values, indices = scores.sort(descending=True, stable=True)

@@ -1,4 +1,4 @@
-"""Shared by the tests of maxsim_torch: the library that the first argument names, a seed, and devices."""
+"""Shared by the tests of maxsim_torch: the library from the first argument, a seed, and devices."""
 
 import os
 import pathlib

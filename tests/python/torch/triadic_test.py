@@ -1,5 +1,5 @@
 """Tests maxsim_torch's three-way attention and three-way MaxSim on the CPU and, if there is one, on a GPU. Compares
-results and gradients with plain PyTorch in float64, and checks what PyTorch requires of operators.
+results and gradients with plain PyTorch in float64, and runs PyTorch's checks of operators.
 
 python triadic_test.py LIBMAXSIM.so        with torch installed
 """
@@ -26,7 +26,7 @@ ROUNDING = {torch.float32: 0.0, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8
 
 
 class Case:
-    """Random tensors of an operator. `rows` has the number of tokens of each tensor. With `ragged`, sequences have
+    """Random tensors for an operator. `rows` is the number of tokens of each tensor. With `ragged`, sequences have
     different lengths."""
 
     def __init__(self, dtype, dim, rows, length_names, ragged=False, ties=False, outer=(2, 3)):
@@ -46,8 +46,8 @@ class Case:
             self.arguments[name] = lengths
 
     def run(self, function, dtype=None, device="cpu", saved=None, **more):
-        """Returns the function's results, and the gradients of a random weighted sum of the first. If `saved` is set,
-        the gradients are those of a backward pass that gets `saved` as the output of the forward pass."""
+        """Returns the function's results, and the gradients of a randomly weighted sum of the first result. If `saved`
+        is set, the gradients are those of a backward pass that gets `saved` as the forward pass's output."""
         tensors = [tensor.detach().to(device, dtype or tensor.dtype).requires_grad_() for tensor in self.tensors]
         arguments = {
             name: value.to(device) if isinstance(value, torch.Tensor) else value
@@ -59,7 +59,7 @@ class Case:
         finite = torch.where(torch.isinf(results[0]), 0, results[0])
         loss = (finite * mixture.to(finite)).sum()
         if saved is not None:
-            # The gradient of a logit is weight * (output gradient * values - output gradient * output). A different
+            # The gradient of a logit is weight * (output gradient * values - output gradient * output). So another
             # output adds weight * error, which is also the derivative of error * lse.
             error = ((finite.detach() - saved.to(finite)) * mixture.to(finite)).sum(-1)
             loss = loss + (error * lse_of(*tensors[:3], **arguments, **more)).sum()
@@ -68,7 +68,7 @@ class Case:
 
 
 def lse_of(queries, first, second, scale, first_lengths=None, second_lengths=None):
-    """Returns the logarithm of the sum of the exponentials of each query's logits; 0 if there are no keys."""
+    """Returns the log-sum-exp of the logits of each query, or 0 if there are no keys."""
     logits = scale * torch.einsum("...ic,...jc,...kc->...ijk", queries, first, second)
     for lengths, shape in ((first_lengths, (1, -1, 1)), (second_lengths, (1, 1, -1))):
         if lengths is not None:
