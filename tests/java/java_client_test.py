@@ -1,4 +1,4 @@
-"""Compiles the Java client with its unit tests and the examples of its pages, runs the tests, and checks the POM.
+"""Compiles the Java client, its unit tests and the examples of its pages. Runs the unit tests, and checks the POM.
 
 python java_client_test.py VERSION        VERSION: that of the project, which the POM must have
 
@@ -42,7 +42,7 @@ class Example%d {
 
 
 def run(*command):
-    """Runs a program, and returns what it printed. AssertionError with its output if it fails."""
+    """Runs a program, and returns what it printed. If the program fails, raises AssertionError with its output."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError(f"{command[0]} failed with {done.returncode}:\n{done.stdout}{done.stderr}")

@@ -11,7 +11,8 @@ STORAGE = '[storage]\ndriver = "vfs"\ngraphroot = "{folder}/images"\nrunroot = "
 
 
 class BuildahTest(unittest.TestCase):
-    """Has a temporary `folder`, and in `environment` the variables with which buildah keeps its images there."""
+    """The base class of tests that use buildah. It has a temporary `folder`, and in `environment` the variables that
+    make buildah keep its images there."""
 
     @classmethod
     def setUpClass(cls):
@@ -32,8 +33,8 @@ class BuildahTest(unittest.TestCase):
 
     @classmethod
     def commit(cls, base, image, add=None, **config):
-        """Makes an image of a base, which is the name of an image or "scratch", with the files of the folder `add` and
-        with values of the image's configuration."""
+        """Makes an image from `base` (an image or "scratch"), with the files of the folder `add` and with `config` as
+        parts of the image's configuration."""
         container = cls.output("buildah", "from", "--pull-never", base)
         if add:
             cls.output("buildah", "add", "--quiet", container, add, "/")

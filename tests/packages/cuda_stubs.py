@@ -1,9 +1,8 @@
-"""Makes stand-ins for CUDA's libraries, so that a PyTorch that was built for CUDA can be imported without gigabytes of
-them.
+"""Makes fake CUDA libraries, so that a PyTorch build for CUDA can be imported without gigabytes of real ones.
 
-On x86-64 Linux, PyPI has only PyTorch for CUDA, whose libraries do not load without CUDA's. make() writes libraries of
-the same names, with the functions that PyTorch's libraries import. Each function returns cudaErrorNoDevice. PyTorch
-then finds no GPU, and computes on the CPU.
+On x86-64 Linux, PyPI has PyTorch only for CUDA, whose libraries cannot be loaded without CUDA's libraries. make()
+writes libraries of the same names, with the functions that PyTorch imports. Each function returns cudaErrorNoDevice. So
+PyTorch finds no GPU and computes on the CPU.
 """
 
 import collections
@@ -11,7 +10,7 @@ import pathlib
 import re
 import subprocess
 
-# An imported function without a symbol version belongs to the library in this table whose prefix its name has.
+# Imported functions without a symbol version belong to the library whose prefix in this table their name has.
 UNVERSIONED = (("curand", "libcurand.so.10"), ("nccl", "libnccl.so.2"), ("cu", "libcuda.so.1"))
 
 
@@ -20,7 +19,7 @@ def _output(*command):
 
 
 def _symbols(library):
-    """Returns the names that the library defines, and a set of (name, version) that it imports."""
+    """Returns the names that the library defines, and a set of the (name, version) that it imports."""
     defined, wanted = set(), set()
     for line in _output("nm", "-D", library).splitlines():
         *_, kind, symbol = line.split()
@@ -33,8 +32,8 @@ def _symbols(library):
 
 
 def make(torch_libraries, folder):
-    """Writes a stand-in into `folder` for each CUDA library that the libraries in the folder `torch_libraries` need.
-    Needs a C compiler and binutils."""
+    """Writes into `folder` a fake of each CUDA library that the libraries in the folder `torch_libraries` need. Needs a
+    C compiler and binutils."""
     names, defined, wanted = set(), set(), set()
     for library in sorted(torch_libraries.glob("*.so*")):
         names |= set(re.findall(r"NEEDED.*\[(lib(?:cu|nv|nccl)\w*\.so\.\d+)\]", _output("readelf", "-d", library)))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a root file system of a distribution's essential packages, unless it is there already, and prints its path.
+# Makes a root file system with the essential packages of a distribution, unless it already exists, and prints its path.
 #
 #   tests/packages/debian-base.sh FOLDER          as root
 #

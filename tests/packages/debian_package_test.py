@@ -1,5 +1,5 @@
-"""Tests the Debian package maxsim-server, without installing it: its files, its dependencies, and its programs, which
-run from the folder where the package is unpacked.
+"""Tests the Debian package maxsim-server without installing it: its files, its dependencies, and its programs, which
+run from the folder in which the package is unpacked.
 
 python debian_package_test.py BUILD_FOLDER          exits with 77 if the tools for Debian packages are missing
 """
@@ -54,7 +54,8 @@ class DebianPackageTest(unittest.TestCase):
 
     def test_depends_on_the_package_of_every_library(self):
         depends = {part.split()[0] for part in self.field("Depends").split(",")}
-        # The programs must have no RPATH or RUNPATH, so that they use the libraries of the packages they depend on.
+        # The programs must have no RPATH or RUNPATH, so that they use the libraries of the packages that they depend
+        # on.
         for name in PROGRAMS:
             dynamic = output("readelf", "-d", self.root / "usr/bin" / name)
             self.assertNotRegex(dynamic, r"\((RPATH|RUNPATH)\)")
@@ -62,8 +63,8 @@ class DebianPackageTest(unittest.TestCase):
             paths = dict(re.findall(r"(\S+) => (/\S+)", output("ldd", self.root / "usr/bin" / name)))
             for library in needed:
                 self.assertTrue(self.owners(paths[library]) & depends, library)
-        # The package must not depend on CUDA: its runtime is linked into the programs, and maxsimd loads the driver at
-        # its start.
+        # The package must not depend on CUDA. The CUDA runtime is linked into the programs, and maxsimd loads the
+        # driver when it starts.
         self.assertNotRegex(self.field("Depends"), "(?i)cuda|nvidia")
 
     def owners(self, path):
@@ -119,7 +120,7 @@ class DebianPackageTest(unittest.TestCase):
         self.assertTrue((self.root / UNIT).with_name("maxsimd@router.service.d").joinpath("router.conf").exists())
 
     def test_systemd_takes_the_unit(self):
-        # Replaces the path of the installed program by that of the unpacked one, which exists.
+        # Replaces the path of the installed program, which does not exist here, by that of the unpacked program.
         unit = self.control / "maxsimd.service"
         unit.write_text((self.root / UNIT).read_text().replace("/usr/bin/", f"{self.root}/usr/bin/"))
         done = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True)

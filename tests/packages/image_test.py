@@ -1,9 +1,9 @@
-"""Builds the image from the Dockerfile and from the programs of a build folder, and tries it as image_trial.py says.
+"""Builds the image from the Dockerfile with the programs of a build folder. Tests the image with image_trial.py.
 
 python image_test.py BUILD_FOLDER         as root
 
-The image's base is a root file system with nothing but bash and glibc, which are copied from this machine, so that
-nothing is downloaded. try-image.sh does the same with a whole Debian.
+The base of the image is a root file system with only bash and glibc, which are copied from this machine. So nothing is
+downloaded. try-image.sh does the same with a complete Debian.
 """
 
 import os
@@ -25,8 +25,8 @@ IMAGE = "localhost/maxsim:cpu"
 
 
 def mounts():
-    """Returns whether this process may do what image_trial.py does: mount, make networks of its own, and change to the
-    image's user. Root of a container or of a user namespace often may not."""
+    """Returns whether this process has the rights that image_trial.py needs: to mount, to make a network namespace, and
+    to change to the image's user. Root in a container or a user namespace often has not."""
     namespaces = ["unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc"]
     try:
         command = [*namespaces, "chroot", "--userspec=10001:10001", "/", "true"]
@@ -36,7 +36,8 @@ def mounts():
 
 
 def make_base(root):
-    """Makes a root file system of the programs and libraries of BASE_PACKAGES, with dpkg's status of them."""
+    """Makes a root file system with the programs and libraries of BASE_PACKAGES, and with their entries in dpkg's
+    status file."""
     for name in ("bin", "lib", "lib64"):
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")
@@ -68,7 +69,7 @@ class ImageTest(BuildahTest):
         cls.output(sys.executable, "-B", SCRIPTS / "sbom.py", "image", folder / "programs/sbom.json",
                    base / "usr/lib/os-release", base / "var/lib/dpkg/status", sbom / "sbom.json")
         cls.commit("scratch", BASE, add=base)
-        # The two folders take the place of the stages that would compile the programs and install Python.
+        # Two folders replace the stages of the Dockerfile that would compile the programs and install Python.
         contexts = [f"--build-context={name}={folder / name}" for name in ("programs", "sbom")]
         cls.output(ROOT / "scripts" / "docker-build.sh", "0", "--pull-never", *contexts, f"--build-arg=BUILD_BASE={BASE}",
                    f"--build-arg=RUNTIME_BASE={BASE}")

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Tries an image in buildah's store as a container would run it, but needs no container runtime. The image's programs run
-as its user, without privileges, and see only the image's root file system, which is read-only. Builds a collection of the
-demo's vectors, serves it, asks the health check and a question, and stops the server.
+"""Tests an image in buildah's store as a container would run it, without a container runtime. The programs run as the
+image's user, without privileges, and see only the image's root file system, which is read-only. Builds a collection of
+the demo's vectors, serves it, makes a health check, asks a question, and stops the server.
 
   tests/packages/image_trial.py [--max-mb N] [--sbom FILE] IMAGE        as root
 
-Prints the image's size and the time until the health check passed. Exits with 0 if everything worked. Only this
-program's processes see the mounts and the network, so the image's ports are free even if a server runs on this machine.
+Prints the size of the image and the time until the health check passed. Exits with 0 if everything worked. Only this
+program's processes see the mounts and the network. So the image's ports are free, even if a server runs on this
+machine.
 """
 
 import argparse
@@ -47,7 +48,7 @@ def output(*command):
 
 
 def size_of(root):
-    """Returns the bytes of all files below a folder. A file with several names counts once."""
+    """Returns the bytes of all files below a folder. A file with several hard links counts once."""
     found = {}
     for folder, _, names in os.walk(root):
         for name in names:
@@ -57,8 +58,8 @@ def size_of(root):
 
 
 class Container:
-    """An image's root file system with the mounts of a container: read-only, except for /collections, which is in
-    memory. Must be made in a mount namespace of its own, whose end removes the mounts."""
+    """The root file system of an image, mounted as in a container: read-only, except for /collections, which is in
+    memory. Needs a mount namespace of its own; when this namespace ends, the mounts are removed."""
 
     def __init__(self, image):
         self.config = json.loads(output("buildah", "inspect", "--type", "image", image))["Docker"]["config"]
@@ -147,7 +148,7 @@ def wait_until_healthy(container, server):
 
 
 def check_privileges(container, server):
-    # The image's /proc is that of this program's process namespace, to which the server's id belongs.
+    # The image's /proc shows the process namespace of this program, in which the server has the id server.pid.
     status = (container.root / "proc" / str(server.pid) / "status").read_text()
     fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
     check(set(fields["Uid"].split()) == {container.uid}, f"the server runs as {fields['Uid']}")
@@ -165,7 +166,7 @@ def check_server(container):
     check_read_only(root)
     check(not container.is_healthy(), "the health check passes without a server")
 
-    # By default, a server takes requests for some seconds more after it was told to stop. None come here.
+    # Sets the delay to 0. By default, a server accepts requests for some seconds after it is told to stop.
     container.environment["MAXSIM_SERVER_SHUTDOWN_DELAY"] = "0s"
     command = container.config["Entrypoint"] + container.config["Cmd"]
     log = tempfile.TemporaryFile("w+")
@@ -178,7 +179,7 @@ def check_server(container):
         client = ("maxsimctl", "--server", "127.0.0.1:7070")
         answer = container.run(*client, "rerank", "--collection", "demo", "--all", "--top-k", "1", "--payload", *queries,
                                "--query-index", "0")
-        # The question with index 0: Why do some volcanoes explode while others only pour out lava?
+        # The question with index 0 is: Why do some volcanoes explode while others only pour out lava?
         check("volcano-1" in answer, f"the answer is not volcano-1:\n{answer}")
         print("answer: " + next(line for line in answer.splitlines() if "volcano-1" in line).strip()[:100])
         container.run(*client, "verify", "--collection", "demo", "--queries", *queries[1:])

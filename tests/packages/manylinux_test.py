@@ -1,4 +1,4 @@
-"""Checks that the manylinux tag for a folder of programs follows from the symbol versions that its ELF files need.
+"""Tests that the manylinux tag of a folder of programs follows from the symbol versions that its ELF files need.
 
 python manylinux_test.py BUILD_FOLDER
 """

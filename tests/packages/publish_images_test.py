@@ -1,5 +1,5 @@
-"""Tests that scripts/packages/publish-images.sh gives every image of a release its names in a registry, with a registry in
-this process and images without content.
+"""Tests that scripts/packages/publish-images.sh pushes all images of a release under the right names. Uses images
+without content, and a registry in this process.
 
 python publish_images_test.py         as root
 """
@@ -40,7 +40,8 @@ class PublishImagesTest(BuildahTest):
 
     @classmethod
     def make_image(cls, variant, arch, built_for):
-        """Writes the archive of an image for a machine `arch`, whose configuration says `built_for`."""
+        """Writes the archive of an image for machine `arch`. The image's configuration says that it is for
+        `built_for`."""
         name = f"localhost/{variant}-{arch}:latest"
         cls.commit("scratch", name, arch=built_for, label=f"variant={variant}", healthcheck="CMD /healthcheck")
         archive = cls.images / f"image-{variant}-{arch}.tar"

@@ -1,8 +1,8 @@
-"""A registry of images in this process, for tests that push images. It keeps what it gets in memory, and implements what
-`buildah push` and readers of manifests call: blobs, uploads and manifests of the registry's HTTP API, version 2.
+"""A registry of images in this process, which keeps its contents in memory. It implements those parts of the registry's
+HTTP API, version 2, that `buildah push` and readers of manifests call: blobs, uploads and manifests.
 
-Like other registries, it refuses a blob that does not match its digest, and a manifest that names a blob or a manifest that was
-not pushed before.
+Like real registries, it refuses a blob that does not match its digest, and a manifest that names a blob or manifest
+which was not pushed before.
 """
 
 import hashlib
@@ -21,14 +21,15 @@ def digest_of(content):
 
 
 class Registry(http.server.ThreadingHTTPServer):
-    """A registry at 127.0.0.1 on a free port, which `address` names. Serves from start() until stop()."""
+    """A registry on a free port of 127.0.0.1, with the address `address`. It runs from start() to stop()."""
 
     daemon_threads = True
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.address = f"127.0.0.1:{self.server_port}"
-        # {(repository, digest): (media type, content)}. A manifest is also found by its tags, as (repository, tag).
+        # {(repository, digest): (media type, content)}. A manifest also has an entry (repository, tag) for each of its
+        # tags.
         self.blobs, self.manifests = {}, {}
         # {name of an upload: content so far}
         self.uploads = {}
@@ -65,7 +66,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def content(self):
-        """Reads the body of the request. The length of each chunk is a line in hexadecimal digits."""
+        """Reads the body of the request. In a chunked body, each chunk follows a line with its length in
+        hexadecimal."""
         if self.headers.get("Transfer-Encoding") != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
         content = b""
@@ -101,7 +103,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, content, Content_Type=kind, Docker_Content_Digest=digest_of(content))
 
     def upload(self, repository, name, content, query):
-        """Begins an upload (POST), adds to it (PATCH), or ends it with the blob's digest (PUT)."""
+        """Begins an upload (POST), appends to it (PATCH), or ends it with the digest of the blob (PUT)."""
         name = name or str(len(self.server.uploads))
         self.server.uploads[name] = self.server.uploads.get(name, b"") + content
         if self.command != "PUT":

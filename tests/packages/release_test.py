@@ -1,5 +1,5 @@
-"""Tests the workflow that publishes a release: it is valid by GitHub's schema, its shell commands parse, it calls scripts
-and make targets that are there, and it names no registry, and each action by its commit.
+"""Tests the workflow that publishes a release. It must be valid by GitHub's schema, its shell commands must parse, and
+the scripts and make targets that it calls must exist. It must name no registry, and name actions by their commits.
 
 python release_test.py          in an environment with the packages of release.txt
 """
@@ -19,7 +19,8 @@ EXPRESSION = re.compile(r"\$\{\{.*?\}\}")
 
 
 def check_schema(path):
-    """Returns the finished process of a check against GitHub's schema for workflows, which the checker contains."""
+    """Checks a workflow against GitHub's schema, which the checker contains. Returns the finished process of the
+    checker."""
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", path]
     return subprocess.run([str(word) for word in command], capture_output=True, text=True)
 
@@ -76,9 +77,9 @@ class ReleaseTest(unittest.TestCase):
         self.assertNotIn("permissions", build)
         self.assertEqual(yaml.safe_load(self.text)["permissions"], {"contents": "read"})
         self.assertEqual((publish["needs"], publish["environment"]), ("build", "release"))
-        # A run that is started by hand may be started for a tag too, and publishes nothing even then.
+        # A run that was started by hand must publish nothing, even if it was started for a tag.
         self.assertEqual(publish["if"], "github.event_name == 'push'")
-        # The environment of a job or of an action would give the secrets to programs that do not need them.
+        # Only single steps may have secrets. As environment of a job or an action, secrets would reach other programs.
         with_secrets = [step for step in publish["steps"] if "secrets." in yaml.safe_dump(step)]
         self.assertTrue(with_secrets)
         self.assertNotIn("secrets.", yaml.safe_dump({key: value for key, value in publish.items() if key != "steps"}))

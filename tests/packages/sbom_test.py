@@ -1,5 +1,5 @@
-"""Tests the lists of parts that scripts/packages/sbom.py writes: they are valid by the schema of CycloneDX, they name
-every library of the programs and every installed package of the image's base, and wrong files are refused.
+"""Tests the component lists (SBOM) of scripts/packages/sbom.py. They must be valid by CycloneDX's schema, and name
+every library of the programs and every installed package of the base image. Invalid input must be refused.
 
 python sbom_test.py BUILD_FOLDER          in an environment with the packages of release.txt
 """
@@ -65,7 +65,7 @@ class SbomTest(unittest.TestCase):
         cls.list = json.loads((cls.programs / "sbom.json").read_text())
 
     def image(self, os_release=OS_RELEASE, status=STATUS, programs=None):
-        """Runs the script for an image. Returns the finished process and the path of its output."""
+        """Runs the script for an image. Returns the finished process, and the path of its output."""
         texts = {"os-release": os_release, "status": status, "programs.json": programs or json.dumps(self.list)}
         for name, text in texts.items():
             (self.folder / name).write_text(text)

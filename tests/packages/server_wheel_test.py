@@ -1,4 +1,4 @@
-"""Tests the wheel maxsim-server in a virtual environment: its programs must run with the libraries of the wheel.
+"""Tests the wheel maxsim-server in a virtual environment. Its programs must run with the libraries of the wheel.
 
 python server_wheel_test.py BUILD_FOLDER          with auditwheel installed
 """
@@ -71,8 +71,7 @@ class ServerWheelTest(unittest.TestCase):
             found = re.findall(r"(\S+) => (/\S+)", shown)
             self.assertTrue(any(path.startswith(package) for _, path in found), name)
             elsewhere |= {library for library, path in found if not path.startswith(package)}
-        # libpthread is allowed because RocksDB still links it, although it has been a part of libc.so.6 since glibc
-        # 2.34.
+        # RocksDB links libpthread, although it is a part of libc.so.6 since glibc 2.34. So libpthread is allowed.
         platform = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libgcc_s.so.1", "libstdc++.so.6"}
         self.assertLessEqual(elsewhere, platform)
 

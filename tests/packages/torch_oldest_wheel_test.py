@@ -1,4 +1,4 @@
-"""Tests the wheel maxsim-torch with the oldest PyTorch that it supports: its operators and their gradients on the CPU.
+"""Tests the wheel maxsim-torch with the oldest PyTorch that it supports: operators and their gradients on the CPU.
 
 python torch_oldest_wheel_test.py BUILD_FOLDER          with that torch installed, and without CUDA's libraries
 """
@@ -16,7 +16,7 @@ import cuda_stubs  # noqa: E402
 from wheel_fixture import PROGRAM, build_for, install, output  # noqa: E402
 
 
-# A program that prints how many calls went through PyTorch's dispatcher, and the error for a forward-mode derivative.
+# A program that prints the number of calls through PyTorch's dispatcher, and the error for a forward-mode derivative.
 MODES = """
 import torch
 from torch.autograd import forward_ad

@@ -1,4 +1,5 @@
-"""Tests the wheel maxsim-torch: its tag, its files, and a gradient in an environment with only the wheel and PyTorch.
+"""Tests the wheel maxsim-torch: its tag, its files, and a gradient in an environment with no more than the wheel and
+PyTorch.
 
 python torch_wheel_test.py BUILD_FOLDER          with torch installed
 """

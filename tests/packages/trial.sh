@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs all four programs of a folder as a new user does. PATH has only this folder, and the only other variable is HOME.
+# Runs all four programs of a folder as a new user would. PATH is only this folder, and HOME is the only other variable.
 # Builds a collection of the demo's vectors, serves it on the CPU, queries it, checks its scores, runs a load test, and
 # stops the server.
 #
@@ -37,7 +37,7 @@ run maxsim-shard build --quiet --name demo --output "$work/demo" \
   --tokens "$demo/tokens.npy" --lengths "$demo/lengths.npy" --ids "$demo/passages.jsonl"
 run maxsim-shard verify "$work/demo"
 
-# Starts the program directly and not through run(), so that $! is the process that signals must reach.
+# Does not use run(), so that $! is the server's process id, to which signals are sent.
 doing="maxsimd --collection demo=..."
 env -i PATH="$programs" HOME="${HOME:-/}" "$programs/maxsimd" --collection "demo=$work/demo" --backend cpu --grpc.address 127.0.0.1:0 \
   --http.address 127.0.0.1:0 --server.shutdown_delay 0s --server.port_file "$work/ports.json" >"$work/log" 2>&1 &
@@ -48,13 +48,13 @@ for ((tenths = 0; tenths < 600; tenths++)); do
   sleep 0.1
 done
 address=127.0.0.1:$(sed -E 's/.*"grpc_port":([0-9]+).*/\1/' "$work/ports.json")
-# If a launcher started the server, it must have replaced itself by the server, so that the process id is the same.
+# If a launcher started the server, it must have used exec, so that the server has the launcher's process id.
 [ "$(sed -E 's/.*"pid":([0-9]+).*/\1/' "$work/ports.json")" = "$server" ]
 
 queries=(--query-lengths "$demo/query_lengths.npy")
 run maxsimctl --server "$address" rerank --collection demo --all --payload --top-k 3 --query "$demo/query_tokens.npy" \
   "${queries[@]}" --query-index 0 | tee "$work/answer"
-# The question with index 0: Why do some volcanoes explode while others only pour out lava?
+# The question with index 0 is: Why do some volcanoes explode while others only pour out lava?
 grep -qE '^ *1 +.*volcano-1' "$work/answer"
 run maxsimctl --server "$address" verify --collection demo --queries "$demo/query_tokens.npy" "${queries[@]}"
 run maxsim-loadtest --target "$address" --collection demo --candidates all --concurrency 2 --warmup 0s --duration 1s \

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds the CPU image from the Dockerfile on a fresh Debian 12, and tries it as image_trial.py says: without a daemon and
-# without a registry. buildah builds the image, and debootstrap makes the base.
+# Builds the CPU image from the Dockerfile on a fresh Debian 12, and tests it with image_trial.py. Needs no daemon and
+# no registry: buildah builds the image, and debootstrap makes the base.
 #
 #   tests/packages/try-image.sh [PROGRAMS]        as root
 #
-# PROGRAMS is a folder that scripts/packages/make-image-programs.sh made on Debian 12. Without it, the image's own stage
-# compiles the programs, which takes about 15 minutes on 2 cores; JOBS limits the compilers that run at a time.
+# PROGRAMS is a folder that scripts/packages/make-image-programs.sh made on Debian 12. Without it, the Dockerfile
+# compiles the programs, which takes about 15 minutes on 2 cores. JOBS limits the number of compilers at a time.
 #
-# The images are in build/try-image, and are removed at the end. The list of the image's parts stays there: sbom.json.
+# The images are in build/try-image, and are removed at the end. The image's component list sbom.json stays there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -35,7 +35,7 @@ remove() { rm -rf --one-file-system "$folder/images" "$folder/run" "$folder/base
 trap remove EXIT
 remove
 
-# Leaves out what Debian's slim images leave out: manuals, translations and documentation except for licences.
+# Leaves out what Debian's slim images leave out: manuals, translations, and documentation other than licences.
 tar -C "$base" --numeric-owner --sort=name --exclude='./var/cache/apt/*' --exclude='./var/lib/apt/lists/*' \
   --exclude='./usr/share/doc/*/[!c]*' --exclude='./usr/share/locale/*' --exclude='./usr/share/info/*' \
   --exclude='./usr/share/man/*' --exclude='./usr/share/groff/*' --exclude='./usr/share/lintian/*' \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tries the packages from `make wheels` and `make deb` as a user would, in fresh root file systems of Debian 12 with apt
-# and pip but no compiler. Installs each package, builds a collection, serves it and queries it. Then removes and purges
-# the Debian package.
+# Tests the packages of `make wheels` and `make deb` as a user would install them, in fresh root file systems of Debian
+# 12 with apt and pip but no compiler. Installs each package, builds a collection, serves it and queries it. Then
+# removes and purges the Debian package.
 #
 #   tests/packages/try-packages.sh [wheel|deb]...      default: both; as root
 #
@@ -17,7 +17,7 @@ die() {
   exit 1
 }
 [ "$(id -u)" = 0 ] || die "debootstrap and chroot need root"
-# Runs in its own mount namespace, so that the kernel removes the mounts with the last process, however it ends.
+# Restarts itself in a separate mount namespace. When its last process ends, the kernel removes the mounts.
 if [ "${MAXSIM_TRY_UNSHARED:-}" != 1 ]; then
   exec env MAXSIM_TRY_UNSHARED=1 unshare --mount --propagation private --fork "${BASH_SOURCE[0]}" "$@"
 fi
@@ -29,7 +29,7 @@ wheels=(build/wheels/maxsim_server-*.whl)
 debs=(build/deb/maxsim-server_*.deb)
 [ $# -gt 0 ] || set -- wheel deb
 
-# enter ROOT COMMAND...: runs a command in a root file system. Of this machine's environment, it gets only the proxy.
+# enter ROOT COMMAND...: runs a command in a root file system, with only the proxy from this machine's environment.
 enter() {
   local root=$1
   shift
@@ -37,7 +37,7 @@ enter() {
     DEBIAN_FRONTEND=noninteractive ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "$@"
 }
 
-# new_root NAME: makes a fresh root file system, with /proc, /sys and /dev of this machine, the demo's vectors and
+# new_root NAME: makes a new root file system, with this machine's /proc, /sys and /dev, the demo's vectors and
 # trial.sh.
 new_root() {
   local root=$folder/$1 base
@@ -49,7 +49,7 @@ new_root() {
   mount --rbind /dev "$root/dev"
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
-  # Exit code 101 keeps packages from starting their services, because no init system runs in this root file system.
+  # Exit code 101 tells packages not to start their services, because no init system runs here.
   printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
   chmod 755 "$root/usr/sbin/policy-rc.d"
   mkdir "$root/packages"
@@ -91,7 +91,7 @@ try_wheel() {
 
   echo "-- $suite: pip install --user"
   enter "$root" useradd --create-home tester
-  # pip on Debian 12 refuses to install without --break-system-packages, and older versions do not know the option.
+  # pip on Debian 12 installs only with --break-system-packages, but older versions of pip do not know this option.
   # shellcheck disable=SC2016 # the variables are those of the inner shell
   local as_tester='pip install --help | grep -q break-system-packages && flag=--break-system-packages
     pip install --quiet --no-warn-script-location --user ${flag:-} "$1" && ~/.local/bin/maxsimd --version'
@@ -122,7 +122,7 @@ try_deb() {
 
   echo "-- $suite: the unit"
   apt_install "$root" systemd
-  # systemd-analyze also checks units of other packages. Ignores what it says about those.
+  # systemd-analyze also checks the units of other packages. Ignores complaints about these.
   complaints=$(enter "$root" systemd-analyze verify --man=no "$unit" 2>&1 | grep -i maxsim || true)
   [ -z "$complaints" ] || die "systemd-analyze verify: $complaints"
   enter "$root" systemctl --quiet enable maxsimd
@@ -151,7 +151,7 @@ try_deb() {
 }
 
 mkdir -p "$folder"
-# The base file system stays for the next run. To get a newer one, remove build/try-packages.
+# Keeps the base file system for the next run. To get a newer one, remove build/try-packages.
 trap 'umount -R "$folder"/{wheel,deb}/{dev,sys,proc} 2>/dev/null || true; rm -rf --one-file-system "$folder"/{wheel,deb}' EXIT
 for what in "$@"; do
   case "$what" in

@@ -1,4 +1,4 @@
-"""Shared by the tests of the wheel maxsim-torch: builds the wheel, installs only it, and has a program that tries
+"""Shared by the tests of the wheel maxsim-torch: builds the wheel, installs it alone, and has a program that uses
 it."""
 
 import os
@@ -9,7 +9,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# A program that checks a few results and prints the package's folder, its version, and PyTorch's version.
+# A program that checks a few results, and prints the package's folder and the versions of the package and of PyTorch.
 PROGRAM = """
 import pathlib, torch, maxsim_torch
 from maxsim_torch import fused_head_scores, maxsim_scores, maxsim_top_k, reference
@@ -50,8 +50,8 @@ def build_wheel(build, folder):
 
 
 def build_for(case, build):
-    """Gives the test case a `folder`, which is removed at the end, and the `wheel`, which is built there from a build
-    folder."""
+    """Sets case.folder, a temporary folder that is removed at the end, and case.wheel, which is built there from a
+    build folder."""
     temporary = tempfile.TemporaryDirectory(prefix="maxsim-torch-wheel-")
     case.addClassCleanup(temporary.cleanup)
     case.folder = pathlib.Path(temporary.name)
@@ -59,7 +59,8 @@ def build_for(case, build):
 
 
 def install(wheel, target):
-    """Installs only the wheel into the folder `target`. Returns the environment for programs that use it."""
+    """Installs the wheel, without dependencies, into the folder `target`. Returns an environment in which programs use
+    it."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     output(*pip, "--no-deps", "--no-index", "--target", target, wheel)
     environment = {name: value for name, value in os.environ.items() if name != "MAXSIM_LIBRARY"}

@@ -1,7 +1,7 @@
-"""Makes PyTorch use the CPU for the device "cuda", so that tests that need a GPU run without one. Import this module
-before all others.
+"""Makes PyTorch use the CPU for the device "cuda", so that tests for a GPU run without one. Import this module before
+all others.
 
-Do not measure anything in this mode: times and memory are those of the CPU, and streams and events do nothing.
+Do not measure in this mode: times and memory are those of the CPU, and CUDA streams and events do nothing.
 """
 
 import types

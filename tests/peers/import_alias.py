@@ -1,8 +1,8 @@
 """Gives a package and its submodules a second name.
 
-After install("flash_maxsim", "maxsim_torch.compat.flash_maxsim"), `import flash_maxsim.naive` returns the same module
-object as maxsim_torch.compat.flash_maxsim.naive. install() imports all submodules immediately. If a submodule were
-imported later, Python would set it as an attribute of the package, and so replace a function of the same name.
+After install("flash_maxsim", "maxsim_torch.compat.flash_maxsim"), `import flash_maxsim.naive` returns the module object
+maxsim_torch.compat.flash_maxsim.naive. install() imports all submodules immediately. A later import would set the
+submodule as an attribute of the package, and so hide a function of the same name.
 """
 
 import importlib
@@ -14,13 +14,13 @@ import sys
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads the module that the alias stands for, and keeps that module's own __spec__."""
+    """Loads the module for which the alias stands. Keeps this module's own __spec__."""
 
     def __init__(self, target):
         self.target = target
 
     def create_module(self, spec):
-        # The caller removed the alias from sys.modules to import it again, so the target must be imported again too.
+        # The alias was removed from sys.modules to import it again. So the original module must be imported again too.
         sys.modules.pop(self.target, None)
         module = importlib.import_module(self.target)
         self.spec = module.__spec__

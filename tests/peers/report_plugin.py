@@ -1,5 +1,5 @@
-"""A pytest plugin that writes the outcome of each test as a line of JSON to the file $PEER_SUITE_REPORT. It writes a
-test's line as soon as the test ends. If the process dies, the file has the lines of the tests that ended before."""
+"""A pytest plugin that writes the outcome of each test as a line of JSON to the file $PEER_SUITE_REPORT, as soon as the
+test ends. So the lines remain if the process dies later."""
 
 import json
 import os
@@ -14,13 +14,13 @@ def _write(**line):
 
 
 def _error(report):
-    """Returns an error's message as one line, without the values that pytest adds to a failed assertion."""
+    """Returns an error's message in one line, without the values that pytest adds to a failed assertion."""
     if isinstance(report.longrepr, tuple):  # a skipped test has (file, line, reason)
         return report.longrepr[2]
     crash = getattr(report.longrepr, "reprcrash", None)
     text = str(report.longrepr or "") if crash is None else crash.message
     lines = [line.removeprefix("E").strip() for line in text.splitlines() if not line.startswith(" +")]
-    # A report without a crash, e.g. of a file that cannot be imported, has the error in its last line.
+    # If there is no crash (for example because a file cannot be imported), the error is in the report's last line.
     return " ".join(line for line in lines if line)[:300] if crash is not None else lines[-1][:300] if lines else ""
 
 

@@ -1,23 +1,22 @@
 #!/usr/bin/env python3
-"""Runs the public test suite of another package twice: with that package ("peer"), and with its replacement in
-maxsim_torch.compat ("ours").
+"""Runs the public test suite of another package twice: with this package ("peer"), and with the package's replacement
+in maxsim_torch.compat ("ours").
 
     tests/peers/run_suite.py flash_maxsim --out build/peers/flash_maxsim.json
 
 The suite comes from the package's source distribution, which pip downloads. Without a network, --suite names a local
-copy (a folder or a .tar.gz). The Python that runs this program needs pytest, torch and the packages that the other
-package needs (triton). Each file of tests runs in a separate process, so that a fault of the device ends only that
-file. The test files are unchanged. In the run with ours, the package's name is an alias of the replacement
-(import_alias.py), and the package itself cannot be imported.
+copy (a folder or a .tar.gz). The Python that runs this program needs pytest, torch, and whatever the peer needs
+(triton). Each test file runs in a separate process, so that a fault of the device ends only this file. The test files
+are unchanged. In the run with ours, the package's name is an alias of the replacement (import_alias.py), and the
+package itself cannot be imported.
 
-A file without tests for pytest runs as a program. It passes if it ends with status 0 and prints no line with FAIL,
-BAD, BROKEN or EXCEPTION, the words by which such programs report errors. If a suite compares with PyLate and PyLate
-is not installed, the suite uses the functions in stand_ins/.
+A file without pytest tests is run as a program. It passes if it exits with 0 and prints no line with FAIL, BAD, BROKEN
+or EXCEPTION, the words that such programs use for errors. If a suite compares with PyLate, and PyLate is not installed,
+the suite uses the functions in stand_ins/.
 
-The program writes JSON to --out, and tables to a file of the same name that ends with .md. It writes both again after
-each file of the suite. The exit status is 1 if a test passes with the package and fails with ours, and 0 otherwise.
-docs/performance/torch has this JSON without the tests that pass with both (bench/reduce_reports.py). --join does not
-accept such reduced files.
+The program writes JSON to --out, and tables to the same path with the suffix .md. It writes both again after each test
+file. The exit status is 1 if a test passes with the peer and fails with ours, otherwise 0. docs/performance/torch has
+this JSON without the tests that pass with both (bench/reduce_reports.py). --join does not accept such reduced files.
 """
 
 import argparse
@@ -43,7 +42,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SIDES = ("peer", "ours")
 VERDICT = re.compile(r"\b(FAIL|BAD|BROKEN|EXCEPTION)\b")
-# Imports modules and then runs a program. The first argument is the program's file, the others name the modules.
+# A program that imports modules and then runs a file. Its first argument is the file, the others are the modules.
 RUN_PROGRAM = """
 import importlib, runpy, sys
 for name in sys.argv[2:]: importlib.import_module(name)
@@ -53,8 +52,8 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """A package for which maxsim_torch.compat has a replacement. `leave_out` has patterns of files in the package's
-    suite that are not run, each with the reason."""
+    """A package for which maxsim_torch.compat has a replacement. `leave_out` maps patterns of files in its suite that
+    are not run to the reason."""
 
     requirement: str
     drop_in: str
@@ -82,8 +81,8 @@ PEERS = {
 
 
 def unpack(given, requirement, into):
-    """Returns the folder of a source distribution: `given` itself, the unpacked archive `given`, or one that pip
-    downloads."""
+    """Returns the folder of a source distribution: `given` if it is a folder, otherwise the unpacked archive `given`.
+    If `given` is None, pip downloads the archive."""
     if given is not None and given.is_dir():
         return given
     if given is None:
@@ -108,7 +107,7 @@ def unpack(given, requirement, into):
 
 
 class Suite:
-    """A copy of a suite in its own folder, next to the folders from which the runs with peer and with ours import."""
+    """A copy of a suite in a folder, next to the folders from which the runs with peer and with ours import."""
 
     def __init__(self, package, drop_in, source, folder, stand_ins):
         holders = [path for path in (source / package, source / "src" / package) if path.is_dir()]
@@ -127,7 +126,7 @@ class Suite:
         self.version = "?"
         information = source / "PKG-INFO"
         if information.exists():
-            # With this file, importlib.metadata finds the package's metadata as if the package were installed.
+            # With this file, importlib.metadata behaves as if the package were installed.
             self.version = re.search(r"^Version: (\S+)", information.read_text(encoding="utf-8"), re.M).group(1)
             metadata = folder / "metadata" / f"{package}-{self.version}.dist-info"
             metadata.mkdir(parents=True)
@@ -168,7 +167,7 @@ class Runner:
         return environment
 
     def start(self, command, side, report):
-        """Runs a command. Returns its status (None if it exceeds the time limit) and its output."""
+        """Runs a command. Returns its exit status (None if it exceeded the time limit) and its output."""
         try:
             ended = subprocess.run(
                 [sys.executable, *command], cwd=self.suite.folder, env=self.environment(side, report), text=True,
@@ -180,8 +179,8 @@ class Runner:
             return None, output.decode(errors="replace") if isinstance(output, bytes) else output
 
     def run(self, side, file):
-        """Runs a file. Returns the outcomes of its tests as {test: {"outcome", "error"}}. A program is one test, with
-        the file's name."""
+        """Runs a file. Returns the outcomes of its tests, {test: {"outcome", "error"}}. A program counts as one test
+        with the name of the file."""
         with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as report:
             if not self.suite.has_tests(file):
                 status, output = self.start(["-c", RUN_PROGRAM, str(file), *self.modules], side, report.name)
@@ -210,8 +209,8 @@ def judge_program(status, output):
 
 
 def judge_tests(file, status, output, lines):
-    """Returns the outcomes of a file's tests from the lines that report_plugin.py wrote. A test that began and did
-    not end is the one that ended the process."""
+    """Returns the outcomes of a file's tests, from the lines that report_plugin.py wrote. If the process died, the test
+    that began but did not end was the cause."""
     results = {line["test"]: {"outcome": line["outcome"], "error": line.get("error", "")} for line in lines}
     for result in results.values():
         if result["outcome"] == "started":
@@ -252,8 +251,8 @@ def parse_options():
 
 
 def describe_machine():
-    """Returns the versions and the device of the test runs. A separate process finds them out, so that this process
-    does not occupy the device."""
+    """Returns the versions and the device of the test runs. Uses a separate process, so that this one does not occupy
+    the device."""
     machine = {"device": "no GPU", "torch": None, "python": sys.version.split()[0]}
     if importlib.util.find_spec("torch") is None:
         return machine
@@ -277,7 +276,7 @@ def left_out(suite, options):
 
 
 def run_all(suite, options, results):
-    """Runs the suite. Adds {test: {side: {"outcome", "error"}}} to `results`, and yields after each file."""
+    """Runs the suite, and yields after each file. Adds {test: {side: {"outcome", "error"}}} to `results`."""
     runner = Runner(suite, options)
     without = left_out(suite, options)
     for file in suite.files():
@@ -330,9 +329,9 @@ def main():
         (folder / "source").mkdir()
         source = unpack(options.suite, options.requirement, folder / "source")
         suite = Suite(options.package, options.drop_in, source, folder, options.stand_ins)
-        # If this run only joins results, the summary describes the machine on which the results were made.
+        # If this run only joins existing results, describes the machine on which these were made.
         machine = machines[0] if machines and options.only == "none" else describe_machine()
-        # Write the summary after each file, so that it exists even if a later file takes too long.
+        # Writes the summary after each file, so that there is one even if a later file takes too long.
         for _ in run_all(suite, options, results):
             write_summary(suite, options, machine, results)
         summary = write_summary(suite, options, machine, results)

@@ -1,5 +1,5 @@
-"""Tests run_suite.py with a small package, the package's suite, and a replacement with some faults. run_suite.py must
-find the faults, and report each in the right category.
+"""Tests run_suite.py with a small package, its suite, and a faulty replacement. run_suite.py must find the faults and
+report each in the right category.
 
 python run_suite_test.py        with pytest installed
 """
@@ -18,8 +18,8 @@ sys.path.insert(0, str(HERE))
 
 import run_suite  # noqa: E402
 
-# The package has a function with the name of its module, and a module with a state. The replacement subtracts
-# wrongly.
+# The package has a function with the same name as its module, and a module with state. The replacement subtracts
+# incorrectly.
 ADD = "def add(a, b):\n    return a + b\n"
 STATE = "calls = []\n\ndef call():\n    calls.append(1)\n    return len(calls)\n"
 PACKAGE = {

@@ -1,4 +1,4 @@
-"""Summarizes the results of two runs of a suite: counts, differences and tables in Markdown."""
+"""Summarizes the results of a suite with peer and with ours: counts, differences, and tables in Markdown."""
 
 ABSENT = {"outcome": "absent", "error": "the file ended before it, or has no such test"}
 
@@ -12,8 +12,8 @@ def passes(result, side):
 
 
 def count(results):
-    """Returns {file: {"tests", "peer", "ours", "lost"}}: the numbers of tests, of tests that pass with the peer, of
-    tests that pass with ours, and of tests that pass only with the peer."""
+    """Returns counts of tests, {file: {"tests", "peer", "ours", "lost"}}: all, those that pass with the peer, those
+    that pass with ours, and those that pass only with the peer."""
     counts = {}
     for test, result in results.items():
         row = counts.setdefault(test.partition("::")[0], {"tests": 0, "peer": 0, "ours": 0, "lost": 0})
@@ -25,8 +25,8 @@ def count(results):
 
 
 def differences(results):
-    """Returns the tests that do not pass on both sides, with the result of the side that does not pass. "lost": pass
-    only with the peer. "gained": pass only with ours. "neither": pass with neither, except tests that both skip."""
+    """Returns the tests that do not pass on both sides, with the result of a side on which they do not. "lost": pass
+    only with the peer. "gained": pass only with ours. "neither": pass with neither, without tests that both skip."""
     found = {"lost": [], "gained": [], "neither": []}
     for test, result in sorted(results.items()):
         with_peer, with_ours = passes(result, "peer"), passes(result, "ours")

@@ -1,6 +1,5 @@
-"""Random payloads and random filters over them, and what a filter means: a second implementation of filters, which
-reads the payload of one document. The C++ tests have the same in tests/support/collection/random_filters.h and
-filter_meaning.h.
+"""Random payloads and random filters, and a second implementation of filters, which evaluates a filter on the payload
+of one document. The C++ tests have the same in tests/support/collection/random_filters.h and filter_meaning.h.
 
 A filter is a tuple: ("and", [FILTER, ...]), ("or", [FILTER, ...]), ("not", FILTER), ("equals", FIELD, VALUE),
 ("in", FIELD, [VALUE, ...]), ("exists", FIELD), or ("range", FIELD, LOW, HIGH), where a bound is None or
@@ -41,8 +40,8 @@ TIMES = [
 
 
 class Random:
-    """Makes payloads and filters from a random.Random. Filters are over the fields that `fields` names; payloads have
-    values of the others, too."""
+    """Makes payloads and filters from a random.Random. Filters use only the fields named in `fields`, but payloads also
+    have values of other fields."""
 
     def __init__(self, chooser, fields):
         self.chooser, self.fields = chooser, list(fields)
@@ -54,7 +53,7 @@ class Random:
         return self.chooser.choice(ODD_NUMBERS) if self.chooser.random() < 0.2 else self.chooser.randrange(18) / 2
 
     def payload(self):
-        """Returns an object that lacks about one value in four. Values repeat from payload to payload."""
+        """Returns a payload in which about one field in four is missing. Different payloads often share values."""
         chooser, payload = self.chooser, {}
         members = {
             ("m", "lang"): lambda: chooser.choice(KEYWORDS),
@@ -110,7 +109,7 @@ class Random:
 
 
 def values_of(payload, field):
-    """Returns the payload's values of a field: no value, one value, or the elements of a list."""
+    """Returns the payload's values of a field: none, one, or the elements of a list."""
     kind, path = FIELDS[field]
     for key in path.split("."):
         payload = payload.get(key)

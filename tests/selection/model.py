@@ -1,9 +1,9 @@
-"""Random requests with filters, groups, pages and lists to a single server and to a router, and the answers that they
-must have.
+"""Makes random requests with filters, groups, pages and lists for a single server and a router, and computes the
+answers that they must give.
 
-A server's ranking of the whole collection, without a filter, has the score and the place of every document. This
-ranking and the oracle's payloads determine, bit for bit, what the server must answer to any other request for the same
-query. The rankings themselves are compared with the oracle's exact scores, and the router's with the single server's.
+A server's ranking of the whole collection, without a filter, has the score and rank of every document. Together with
+the oracle's payloads, it determines exactly what the server must answer to any other request with the same query. The
+rankings themselves are compared with the oracle's scores, and the router's with the single server's.
 """
 
 import bisect
@@ -24,7 +24,7 @@ SINGLE, ROUTER = "the single server", "the router"
 
 
 class Ranking:
-    """A query, and a server's ranking of the whole collection for it: ids, and scores in FP32."""
+    """A query, with a server's ranking of the whole collection for it: ids, and scores in FP32."""
 
     def __init__(self, rows, ids, scores):
         self.rows, self.ids, self.scores = rows, ids, scores
@@ -32,14 +32,15 @@ class Ranking:
 
 
 class Expected:
-    """Hits that an answer must have: ids, scores, and values of the field of group_by ([] without it)."""
+    """The hits that an answer must have: ids, scores, and values of the group_by field ([] without group_by)."""
 
     def __init__(self, ids, scores, values=()):
         self.ids, self.scores, self.values = list(ids), list(scores), list(values)
 
 
 def page_of(ranked, request):
-    """Returns the hits that the request selects from `ranked`, [(id, score)] of the candidates that match."""
+    """Returns the hits that the request selects from `ranked`, the (id, score) of the matching candidates in rank
+    order."""
     if request.HasField("min_score"):
         ranked = [one for one in ranked if one[1] >= np.float32(request.min_score)]
     ranked = ranked[request.offset : request.offset + request.top_k]
@@ -47,8 +48,8 @@ def page_of(ranked, request):
 
 
 def groups_of(ranked, request, value_of):
-    """Returns the hits of the groups that the request selects from `ranked`. value_of(id) is None if the document has
-    no value of the field."""
+    """Returns the hits of the groups that the request selects from `ranked`. value_of(id) returns a document's value of
+    the group_by field, or None if it has none."""
     groups = collections.OrderedDict()
     for id, score in ranked:
         value = value_of(id)
@@ -63,8 +64,8 @@ def groups_of(ranked, request, value_of):
 
 
 class Model:
-    """A live collection at both servers, with random fields and perhaps codes, and its contents. `servers` are the nodes
-    SINGLE and ROUTER by name."""
+    """A live collection on both servers, with random fields and sometimes codes, and its expected contents. `servers`
+    maps the names SINGLE and ROUTER to nodes."""
 
     def __init__(self, servers, name, id_type, chooser):
         self.servers, self.name, self.id_type, self.chooser = servers, name, id_type, chooser
@@ -161,8 +162,8 @@ class Model:
         return request
 
     def rank_all(self):
-        """Asks both servers to rank the whole collection for a new query. Compares the rankings with the oracle, and
-        with each other. Returns a Ranking by server."""
+        """Ranks the whole collection for a new query on both servers. Compares the rankings with the oracle and with
+        each other. Returns one Ranking per server."""
         rows = self.rows(self.chooser.randint(1, 6))
         ids = self.oracle.order()
         found = {}
@@ -211,8 +212,8 @@ class Model:
         return self._exact(self._with_filter(request, tree))
 
     def search(self, rankings, tree):
-        """Sends a random request of the rankings' query to both servers: for the whole collection, for a list, or for
-        the list of the matching ids."""
+        """Sends a random request with the rankings' query to both servers. The candidates are the whole collection, a
+        random list, or the list of the ids that match the filter."""
         chooser, matching = self.chooser, set(self.matching(tree))
         kind = chooser.choice(["whole", "whole", "list", "matching" if matching else "whole"])
         request = self._request(None if kind == "matching" else tree)

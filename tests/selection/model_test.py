@@ -1,13 +1,12 @@
-"""What filters, groups, pages and counts select is what a model selects: at a single server, and at a router over two
-groups, bit for bit.
+"""A single server, and a router over two groups, must select exactly the documents that a model selects, by filters,
+groups, pages and counts.
 
     model_test.py FOLDER_OF_THE_PROGRAMS [--cases 2000] [--seconds 1200] [--seed S]
 
-Writes random documents with random fields, deletes, compacts and kills servers, and sends random requests between
-these. A case is one
-request to each of the servers. Stops after this number of cases, or after --seconds if they take longer; the last line
-says how many there were. MAXSIM_TEST_SEED and MAXSIM_SELECTION_CASES also set seed and number. `make explore` does
-100,000 cases.
+Writes and deletes random documents with random fields, compacts, and kills servers. In between, sends random requests.
+A case is one request to each of the two servers. Stops after --cases cases or --seconds seconds, whichever comes first,
+and prints how many cases there were. MAXSIM_TEST_SEED and MAXSIM_SELECTION_CASES also set the seed and the number of
+cases. `make explore` runs 100,000 cases.
 """
 
 import argparse

@@ -18,7 +18,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "client" / "typescript"
 
 
 def run(*command, folder):
-    """Runs a program, and returns what it printed. AssertionError with its output if it fails."""
+    """Runs a program, and returns what it printed. If the program fails, raises AssertionError with its output."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)} failed with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -26,7 +26,8 @@ def run(*command, folder):
 
 
 def packed_files(folder, package):
-    """Returns the files that `npm pack` would pack, for the simple `files` of this package."""
+    """Returns the files that `npm pack` would pack. Understands only the kinds of patterns that this package's `files`
+    has."""
     names = {"package.json"}
     for one in package["files"]:
         path = folder / one

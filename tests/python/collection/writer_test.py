@@ -290,7 +290,7 @@ class WriterTest(TemporaryFolderTest):
         ):
             text = f'{{"format": "maxsim-collection", "format_version": {version}}}'
             (self.target / "collection.json").write_text(text)
-            # The manifest is not damaged, but of another version or of a partition. So the error must not advise removing it.
+            # The manifest is not damaged, so the error must not advise removing it.
             self.refuses(f"{self.target / 'collection.json'}: {problem}", CollectionWriter, self.target, dim=8)
         self.assertTrue(shard.exists())
         (self.target / "collection.json").unlink()

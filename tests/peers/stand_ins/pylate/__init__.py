@@ -1,1 +1,1 @@
-"""Replaces PyLate if it is not installed. Has the functions that tests of kernels compare with."""
+"""Replaces PyLate if it is not installed. It has only the functions with which tests of kernels compare."""

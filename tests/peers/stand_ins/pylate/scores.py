@@ -4,7 +4,7 @@ import torch
 
 
 def _scores(similarities, queries_mask, documents_mask):
-    """Returns MaxSim scores [...]: for similarities [..., Lq, Ld], the largest per query token, summed over query
+    """Returns MaxSim scores [...] of similarities [..., Lq, Ld]: for each query token the largest, summed over query
     tokens."""
     if documents_mask is not None:
         similarities = similarities.masked_fill(documents_mask.unsqueeze(-2) == 0, float("-inf"))
