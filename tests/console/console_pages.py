@@ -12,7 +12,7 @@ class PageChecks:
     """Mixed into a ConsoleCase."""
 
     def check_page(self, result):
-        """Checks the heat map over the image of a page. The document has two vectors, of which only the second is a
+        """Checks the heat map over the image of a page. The document has two vectors, and only the second one is a
         patch."""
         result.find_element(By.CSS_SELECTOR, ".why").click()
         self.wait("the page", lambda: result.find_elements(By.CSS_SELECTOR, ".page-image canvas"))

@@ -66,7 +66,7 @@ class PagesTest(unittest.TestCase):
             [page] = client.rerank("pages", matrix(question["query"]), ["volcano-1"], alignments=True,
                                    payloads=True)  # fmt: skip
         row, _ = patch(page.payload["grid"], int(page.matches[question["tokens"].index("volcanoes")]))
-        # "volcano" is in the first line of the text, between 125 and 155 of the page's 960 pixels.
+        # The word is in the first line of text, 125 to 155 pixels from the top. A patch is 30 pixels high: row 5 or 6.
         self.assertIn(row, (5, 6))
 
     def test_payloads_name_the_page_its_image_and_the_grid(self):

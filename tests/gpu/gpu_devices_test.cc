@@ -1,4 +1,4 @@
-// Tests a server on two GPUs, one of which breaks under load. The test has its own binary, because afterwards the
+// Tests a server on two GPUs when one GPU breaks under load. The test has its own binary, because afterwards the
 // process can no longer use the broken device.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>

@@ -56,7 +56,7 @@ class Choice:
 
 
 class File:
-    """The bytes of a file: those that are on the disk, and the changes since the last sync."""
+    """The bytes of a file: those that are surely on the disk (synced), and the changes since the last sync."""
 
     def __init__(self, data=b""):
         self.synced, self.pending = bytearray(data), []

@@ -17,7 +17,7 @@ FIELDS = [
 
 
 def compile_library(folder, name="faults"):
-    """Compiles NAME.c into `folder`, unless the library there is newer than the source. Returns the library's path."""
+    """Compiles NAME.c into `folder`, unless the library there is newer than NAME.c. Returns the path of the library."""
     library = pathlib.Path(folder).resolve() / f"{name}.so"
     source = HERE / f"{name}.c"
     if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:

@@ -1,4 +1,4 @@
-"""Starts a nats-server with JetStream in a folder, stops or kills it, and calls its API."""
+"""Starts a nats-server with JetStream, stops or kills it, and calls its API."""
 
 import base64
 import calendar

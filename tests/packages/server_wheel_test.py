@@ -60,8 +60,8 @@ class ServerWheelTest(unittest.TestCase):
 
     def test_every_library_but_those_of_the_platform_is_in_the_package(self):
         package = self.in_package("maxsim_server.folder()")
-        # LD_LIBRARY_PATH has libraries of the same names, as in a conda environment. The programs must still use the
-        # wheel's.
+        # LD_LIBRARY_PATH has other libraries of the same names, as in a conda environment. The programs must still use
+        # the libraries of the wheel.
         libraries = f"lib/{os.uname().machine}-linux-gnu"
         environment = {**os.environ, "LD_LIBRARY_PATH": f"/usr/{libraries}:/{libraries}"}
         elsewhere = set()

@@ -205,7 +205,7 @@ class VoyageAsync(Voyage):
 
 
 class Rerankers(Client):
-    """The API rankers of the package `rerankers`, which builds a different request for each service."""
+    """The rankers of the package `rerankers` that call an API. The package builds another request for each service."""
 
     shows_errors = False
     cuts = False

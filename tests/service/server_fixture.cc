@@ -205,8 +205,8 @@ HttpAnswer HttpSend(const std::string& method, int port, const std::string& path
 }
 
 Health HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
-  // The messages are grpc.health.v1.HealthCheckRequest{service = 1} and HealthCheckResponse{status = 1}, written by
-  // hand, since the distribution has no generated code for them.
+  // Encodes and decodes grpc.health.v1.HealthCheckRequest{service = 1} and HealthCheckResponse{status = 1} by hand,
+  // because the distribution has no generated code for them.
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kTestLimit);

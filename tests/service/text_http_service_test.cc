@@ -1,4 +1,4 @@
-// Sends texts over HTTP, in the form of this server's API and of other rerank services' APIs.
+// Sends texts over HTTP, in the form of maxsimd's own API and of other rerank services' APIs.
 #include <string>
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ TEST_F(TextServiceTest, HttpTakesTextsOnEveryPath) {
     EXPECT_EQ(list[i]["index"], results[i]["index"]);
     EXPECT_EQ(list[i]["score"], results[i]["relevance_score"]);
   }
-  // On paths without /text, a string in "documents" is an id. The query is a text on all paths.
+  // On paths without /text, a string in "documents" is an id. The query is a text on every path.
   const json stored = post("/v1/rerank", {{"query", "why"}, {"documents", {"doc-3", "doc-7"}}});
   EXPECT_EQ(stored["results"].size(), 2u);
   EXPECT_EQ(stored["model"], "corpus");

@@ -1,4 +1,4 @@
-"""The package: its version, its devices, and the code of its pages.
+"""Tests the version and the devices of the package maxsim_torch, and runs the code in its pages.
 
 python package_test.py LIBMAXSIM.so        with torch installed
 """

@@ -251,7 +251,8 @@ class LoaderTest(unittest.TestCase):
     """Tests the loaders of PyTorch models with a fake of the libraries."""
 
     class Library:
-        """Records the arguments of its calls, and returns results in the form of both libraries."""
+        """A fake of both libraries. It records the arguments of its calls, and returns results in the libraries'
+        form."""
 
         tokenizer = staticmethod(lambda texts, truncation, padding: {"input_ids": [text.split() for text in texts]})
         query_length = document_length = 10

@@ -130,7 +130,7 @@ TEST_F(AllowedRootsServiceTest, AReloadStaysInsideToo) {
   grpc::ClientContext context;
   ASSERT_TRUE(server_.admin().ListCollections(&context, {}, &list).ok());
   EXPECT_EQ(list.collections(0).num_documents(), uint64_t{kNumDocuments}) << "the one before is served";
-  // store.allowed_roots does not restrict the collection in the server's configuration.
+  // store.allowed_roots must not restrict the collection that the server's configuration names.
   EXPECT_TRUE(Reload("corpus", &response).ok());
 }
 

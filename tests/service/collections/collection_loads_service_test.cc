@@ -1,4 +1,4 @@
-// Tests loads that take long: the server handles other calls during the load, and a client or a stop can end the load.
+// Tests loads that take long. The server must handle other calls meanwhile, and a client or a stop must end the load.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

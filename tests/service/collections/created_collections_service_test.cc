@@ -1,4 +1,4 @@
-// Tests how clients of a running server create live collections: over HTTP, and in which folders.
+// Tests how clients of a running server create live collections over HTTP, and in which folders they may.
 #include <filesystem>
 #include <string>
 

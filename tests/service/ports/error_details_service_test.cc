@@ -1,4 +1,4 @@
-// Tests the parts of errors that programs read, over both ports: field, reason and limit.
+// Tests the parts of errors that programs read (field, reason and limit), on the gRPC port and the HTTP port.
 #include <filesystem>
 #include <functional>
 #include <memory>

@@ -157,7 +157,7 @@ TEST_F(GateServiceTest, CallsOfHealthWithoutEndAreSlowedAndStreamsBounded) {
   gate::Packer packer;
   ScriptedConnection client(*running);
   ASSERT_TRUE(client.Send(Begin()));
-  // If a client opens too many streams and leaves them open, the gate ends the connection.
+  // If a client opens too many streams and leaves them open, the gate must end the connection.
   bool open = true;
   for (uint32_t stream = 1; open && stream < 2001; stream += 2)
     open = client.Send(gate::Call(packer, stream, kCheckPath, ""));

@@ -1,5 +1,5 @@
-// Tests the HTTP port of a server with certificates: which requests of which clients it answers in plain text, and
-// which through TLS.
+// Tests the HTTP port of a server with certificates. It must answer some requests in plain text and others only through
+// TLS, depending on the request and the client.
 #include <csignal>
 #include <memory>
 #include <string>

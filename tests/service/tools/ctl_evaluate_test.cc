@@ -129,7 +129,7 @@ TEST_F(CtlEvaluateTest, ARunIsWrittenAsItIsRead) {
   // The written run can be used as candidates again.
   EXPECT_EQ(Evaluate({"--candidates", Path("out.run")}).code, 0);
   EXPECT_THAT(Ids(requests_[0].candidates()), ElementsAre("b", "d", "a"));
-  // Without candidates, the run has as many documents of the collection as the depth requests.
+  // Without candidates, the run has the best documents of the whole collection, as many as the depth.
   ASSERT_EQ(Evaluate({"--run-out", Path("out.run"), "--k", "1", "--depth", "2"}).code, 0);
   EXPECT_THAT(ReadFile("out.run"), StartsWith("q1 Q0 b 1 7.25 maxsim\nq1 Q0 a 2 2.5 maxsim\nq2 Q0 b 1 7.25 maxsim\n"));
 }

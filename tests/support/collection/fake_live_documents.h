@@ -89,9 +89,9 @@ class FakeLiveDocuments final : public store::LiveDocuments {
   }
 
   OnSubmit on_submit;
-  std::function<void()> on_stop;                               // called once, if it is set
-  std::function<void(const std::string& folder)> on_snapshot;  // makes the snapshot's folder, if it is set
-  std::function<void()> on_version;                            // called before a version is returned, if it is set
+  std::function<void()> on_stop;                               // called by the first Stop, if it is set
+  std::function<void(const std::string& folder)> on_snapshot;  // called by SnapshotTo, if it is set
+  std::function<void()> on_version;                            // called by VersionOf, if it is set
   std::vector<store::Write> written;
   store::WriteCaller last_caller;
   uint64_t sequence = 7;  // the last write, which the served collection holds

@@ -11,7 +11,7 @@
 namespace maxsim::test {
 
 struct CodesShape {
-  LibraryShape library;  // with ties, centroids and weights are small integers, and vectors are not normalised
+  LibraryShape library;  // with ties: centroids and weights are small integers, and vectors are not normalised
   int32_t nbits = 2;
   int32_t bit_order = MAXSIM_COLBERT_BITS;
   int32_t number_type = MAXSIM_INT64;
