@@ -1,7 +1,7 @@
 """Computes, from what recorder.c recorded, the states in which a disk may be after a power cut.
 
-A Recording runs programs and records their changes to files. `Recording.cut` writes a folder with contents that the
-disk may have if the power failed immediately after one of the recorded entries:
+A Recording has the changes to files that were recorded in the programs which ran with its environment. `Recording.cut`
+writes a folder with contents that the disk may have if the power failed immediately after one of the recorded changes:
 
 - Bytes that were written to a file before its last sync are on the disk. Each later write is complete, missing, or
   lacks some of its sectors. Those keep their old content, or are zeros.

@@ -154,8 +154,8 @@ TEST_F(OverloadServiceTest, ClientsAreToldApartByTheirKeyOrElseByTheirAddress) {
   Serve([](config::Config* config) { config->client_key = "x-tenant"; });
   std::thread holder = HoldLane();
   std::vector<std::thread> clients;
-  // Clients are distinguished by a header. Over each protocol, two requests have the name "shop" in it, one has
-  // "search", and two have none. Other headers must not distinguish clients.
+  // The header x-tenant distinguishes clients: two requests have "shop" in it, one has "search". Two requests, one by
+  // gRPC and one by HTTP, have no such header, and come from one address. Other headers must not distinguish clients.
   for (const char* name : {"shop", "shop", "search", ""}) {
     clients.emplace_back([this, name] {
       grpc::ClientContext context;

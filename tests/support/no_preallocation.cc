@@ -1,6 +1,6 @@
 // Replaces the C library's fallocate() in test programs. RocksDB reserves 37 MB of disk space for each log. If the
-// tests' files are in memory (/dev/shm), the kernel clears all these pages, which took half of the processor time of
-// the tests of logs. RocksDB ignores a failed reservation.
+// tests' files are in memory (/dev/shm), the kernel clears the memory for each reservation, which took half of the
+// processor time of the tests of logs. RocksDB ignores a failed reservation.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
