@@ -12,11 +12,6 @@
 #include "nlohmann/json.hpp"
 
 namespace maxsim::collection {
-namespace {
-
-constexpr int64_t kMaxManifestBytes = int64_t{128} << 20;
-
-}  // namespace
 
 std::string_view Name(IdType type) { return type == IdType::kString ? "string" : "int64"; }
 

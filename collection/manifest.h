@@ -28,6 +28,9 @@ namespace maxsim::collection {
 
 inline constexpr std::string_view kManifestFileName = "collection.json";
 
+// The largest file that is read as a manifest.
+inline constexpr int64_t kMaxManifestBytes = int64_t{128} << 20;
+
 enum class IdType : uint8_t { kString, kInt64 };
 
 std::string_view Name(IdType type);  // "string", "int64"

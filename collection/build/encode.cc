@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "collection/build/generation_files.h"
 #include "collection/build/shard_encoder.h"
+#include "collection/generations/kept_generations.h"
 #include "collection/log/collection_log.h"
 #include "collection/log/log_summary.h"
 
@@ -121,6 +122,9 @@ absl::Status Encoding::Publish() {
   }
   if (absl::Status status = Report(observer_, progress_, BuildProgress::Stage::kPublishing); !status.ok())
     return status;
+  if (log_ == nullptr) {
+    if (absl::Status status = KeepPrevious(options_.folder); !status.ok()) return status;
+  }
   absl::Status status = PublishGeneration(next_, options_.folder, files_, &result_.synchronised);
   if (!status.ok()) return status;
   progress_.synchronised = result_.synchronised;

@@ -12,10 +12,12 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/output_file.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "collection/build/shard_plan.h"
+#include "collection/generations/kept_generations.h"
 #include "kernels/codes/code_layout.h"
 
 namespace maxsim::collection {
@@ -65,7 +67,7 @@ void RemoveLeftovers(const std::string& folder, const Manifest& published) {
   RemoveFiles(folder, [&](const std::string& name) {
     if (absl::EndsWith(name, ForStrCat(kTemporarySuffix))) {
       const std::string target = name.substr(0, name.size() - kTemporarySuffix.size());
-      return target == kManifestFileName || GenerationOf(target).has_value();
+      return target == kManifestFileName || target == kPreviousManifestName || GenerationOf(target).has_value();
     }
     const std::optional<int64_t> generation = GenerationOf(name);
     return generation.has_value() && *generation > published.generation && files.count(name) == 0;
@@ -73,8 +75,12 @@ void RemoveLeftovers(const std::string& folder, const Manifest& published) {
 }
 
 void RemoveOldGenerations(const std::string& folder, const Manifest& published, const Manifest& before) {
+  // Without this manifest it is not known which files a server needs when it restarts, so all stay.
+  const absl::StatusOr<std::optional<ServedGeneration>> served = ReadServed(Folder(folder));
+  if (!served.ok()) return;
   std::set<std::string> files = FilesOf(published);
   files.merge(FilesOf(before));
+  if (served->has_value()) files.merge(FilesOf((*served)->manifest));
   RemoveFiles(folder, [&](const std::string& name) {
     const std::optional<int64_t> generation = GenerationOf(name);
     return generation.has_value() && *generation < published.generation - 1 && files.count(name) == 0;

@@ -15,8 +15,9 @@ namespace maxsim::collection {
 // because the next build tries again.
 void RemoveLeftovers(const std::string& folder, const Manifest& published);
 
-// Removes the shard, field and code files of old generations, but keeps each file that `published` or `before` names.
-// `before` is the previous generation, which a reader may be about to open.
+// Removes the shards of old generations, except those that `published` or `before` names, or the manifest of the
+// generation that a server was told to serve (collection/generations/). (After a compaction, these may name old
+// shards.) `before` is the previous generation, which a reader may be about to open.
 void RemoveOldGenerations(const std::string& folder, const Manifest& published, const Manifest& before);
 
 // Returns RESOURCE_EXHAUSTED if the folder's file system has less than `needed` bytes free.

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "collection/build/field_files.h"
 #include "collection/collection_name.h"
+#include "collection/generations/kept_generations.h"
 #include "collection/log/log_summary.h"
 
 namespace maxsim::collection {
@@ -136,6 +137,9 @@ absl::Status TargetFolder::Encode(const CodesFormat& format, ShardEncoder& encod
 }
 
 absl::Status TargetFolder::Publish(absl::Status* synchronised) {
+  if (!manifest_.log_sequence.has_value()) {
+    if (absl::Status status = KeepPrevious(folder_); !status.ok()) return status;
+  }
   return PublishGeneration(manifest_, folder_, files_, synchronised);
 }
 

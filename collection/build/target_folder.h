@@ -71,10 +71,11 @@ class TargetFolder {
   // Writes the code files of all shards. Errors are those of ShardEncoder.
   absl::Status Encode(const CodesFormat& format, ShardEncoder& encoder);
 
-  // Publishes the manifest. For `synchronised` see PublishManifest.
+  // Publishes the manifest, and keeps the one before unless the collection is live. `synchronised` is that of
+  // PublishManifest.
   absl::Status Publish(absl::Status* synchronised);
 
-  // Removes generations older than the previous one.
+  // Removes generations older than the previous one, except the one that a server was told to serve.
   void RemoveOld() const { RemoveOldGenerations(folder_, manifest_, published_); }
 
  private:

@@ -74,7 +74,7 @@ class InterruptedTest(TemporaryFolderTest):
         it."""
         self.assert_whole(self.target)
         generation = self.generation()
-        usual = r"^(collection\.json|shard-0{5}[1-9]-\d{5}\.safetensors)$"
+        usual = r"^(collection(\.previous)?\.json|shard-0{5}[1-9]-\d{5}\.safetensors)$"
         for name in os.listdir(self.target):
             self.assertRegex(name, usual)
             self.assertLessEqual(int(name[6:12]) if name.startswith("shard") else 0, generation)

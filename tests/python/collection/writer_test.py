@@ -274,6 +274,23 @@ class WriterTest(TemporaryFolderTest):
         self.assertEqual((summary.generation, summary.dim, summary.id_type), (3, 16, "int64"))
         self.assert_whole(self.target)
 
+    def test_the_generation_before_is_kept_and_the_one_that_a_server_serves(self):
+        texts = {}
+        for number in range(1, 6):
+            self.write([(number, ONE)], self.target, 8)
+            texts[number] = (self.target / "collection.json").read_text()
+            if number == 2:
+                # A server notes that it is to serve this generation.
+                (self.target / "collection.served.json").write_text(texts[2])
+            if number > 1:
+                previous = (self.target / "collection.previous.json").read_text()
+                self.assertEqual(previous, texts[min(number - 1, 2)], f"generation {number}")
+        shards = [f"shard-{number:06d}-00000.safetensors" for number in (2, 4, 5)]
+        self.assertEqual([name for name in sorted(os.listdir(self.target)) if name.startswith("shard")], shards)
+        (self.target / "collection.served.json").write_text("{")
+        self.write([(6, ONE)], self.target, 8)
+        self.assertTrue((self.target / shards[0]).exists(), "the server may need it")
+
     def test_what_is_no_collection_is_refused(self):
         self.target.mkdir(parents=True)
         (self.target / "collection.json").write_text("{}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Callable, Optional
 
 from .errors import CollectionError
-from .manifest import MANIFEST_FILE, Manifest, read_manifest
+from .manifest import MANIFEST_FILE, PREVIOUS_MANIFEST_FILE, SERVED_MANIFEST_FILE, Manifest, read_manifest
 
 TEMPORARY_SUFFIX = ".tmp"
 LOG_FOLDER = "log"  # in the folder of a live collection
@@ -144,7 +144,8 @@ class OutputFolder:
 
         def is_temporary(name: str) -> bool:
             target = name.removesuffix(TEMPORARY_SUFFIX)
-            return target != name and (target == MANIFEST_FILE or generation_of(target) is not None)
+            is_manifest = target in (MANIFEST_FILE, PREVIOUS_MANIFEST_FILE)
+            return target != name and (is_manifest or generation_of(target) is not None)
 
         self._remove(is_temporary)
         published = read_manifest(self.path)
@@ -161,8 +162,13 @@ class OutputFolder:
     def remove_old_generations(self, published: Manifest, before: Optional[Manifest]) -> None:
         """Removes the files of generations older than the predecessor of `published`. Keeps the files that the
         predecessor's manifest, `before`, names: adding codes keeps a generation's shards, so these may have older
-        numbers."""
-        files = published.files | (before.files if before is not None else set())
+        numbers. Also keeps the files of the generation that a server was told to serve, and everything if it is not
+        known which one that is."""
+        try:
+            served = read_manifest(self.path, SERVED_MANIFEST_FILE)
+        except (CollectionError, OSError):
+            return
+        files = published.files.union(*(one.files for one in (before, served) if one is not None))
 
         def is_old(name: str) -> bool:
             generation = generation_of(name)
@@ -170,23 +176,36 @@ class OutputFolder:
 
         self._remove(is_old)
 
+    def _replace(self, name: str, data: bytes) -> None:
+        """Writes a file and syncs it, and then gives it its name in one step."""
+        temporary = self.path / (name + TEMPORARY_SUFFIX)
+        fd = create_file(temporary)
+        try:
+            write_all(fd, data)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, self.path / name)
+
+    def _keep_previous(self) -> None:
+        """Keeps the manifest of the generation that a server was told to serve or, if there is none, of the published
+        one, so that servers can go back to it."""
+        for name in (SERVED_MANIFEST_FILE, MANIFEST_FILE):
+            with contextlib.suppress(CollectionError):
+                if read_manifest(self.path, name) is not None:
+                    return self._replace(PREVIOUS_MANIFEST_FILE, (self.path / name).read_bytes())
+
     def publish(self, manifest: Manifest) -> None:
-        """Replaces the manifest by `manifest`, which publishes its shards. A signal may raise an exception at any
-        point, so an exception does not mean that nothing was published: only the manifest in the folder tells."""
+        """Replaces the manifest by `manifest`, which publishes its shards, and keeps the one before. A signal may raise
+        an exception at any point, so an exception does not mean that nothing was published: only the manifest in the
+        folder tells."""
         for created in self._created:
             # A parent that cannot be read cannot be opened, and so cannot be synced. This is not an error.
             with contextlib.suppress(PermissionError):
                 sync_folder(created.parent)
+        self._keep_previous()
         sync_folder(self.path)  # The shards' names must be on the disk before a manifest that names them is.
-        target = self.path / MANIFEST_FILE
-        temporary = self.path / (MANIFEST_FILE + TEMPORARY_SUFFIX)
-        fd = create_file(temporary)
-        try:
-            write_all(fd, manifest.format().encode())
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(temporary, target)
+        self._replace(MANIFEST_FILE, manifest.format().encode())
 
     def sync_published(self) -> Optional[OSError]:
         """Syncs the result of `publish` to the disk. Returns an error if this fails: after a power failure, the

@@ -16,6 +16,8 @@ from .fields import Field, format_fields, parse_fields
 from .limits import MAX_MANIFEST_BYTES, MAX_NAME_BYTES, PLANE_COUNTS, RESIDUAL_STORAGES, VALUE_BYTES
 
 MANIFEST_FILE = "collection.json"
+PREVIOUS_MANIFEST_FILE = "collection.previous.json"  # of the generation before the published one
+SERVED_MANIFEST_FILE = "collection.served.json"  # of the generation that a server was told to serve
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,%d}" % MAX_NAME_BYTES)
 
@@ -139,12 +141,13 @@ class _RefusedError(CollectionError):
     """The manifest is not damaged, but the writer must not replace its collection."""
 
 
-def read_manifest(folder: Path) -> Optional[Manifest]:
-    """Returns the manifest of the generation in a folder, or None if there is none.
+def read_manifest(folder: Path, name: str = MANIFEST_FILE) -> Optional[Manifest]:
+    """Returns the manifest of this name in a folder, by default that of the published generation, or None if there is
+    none.
 
     Checks only what the writer needs; maxsim-shard verify checks the rest.
     """
-    path = folder / MANIFEST_FILE
+    path = folder / name
     try:
         with open(path, "rb") as file:
             text = file.read(MAX_MANIFEST_BYTES + 1)
