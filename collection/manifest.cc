@@ -140,7 +140,7 @@ std::string FormatManifest(const Manifest& manifest) {
 absl::StatusOr<Manifest> ReadManifest(const Folder& folder) {
   const absl::StatusOr<InputFile> file = folder.Open(kManifestFileName);
   if (!file.ok()) return file.status();
-  const absl::StatusOr<std::string> text = ReadSmallFile(*file, kMaxManifestBytes);
+  const absl::StatusOr<std::string> text = ReadSmallFile(*file, kMaxManifestFileBytes);
   if (!text.ok()) return text.status();
   return ParseManifest(*text, file->path());
 }

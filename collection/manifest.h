@@ -29,7 +29,7 @@ namespace maxsim::collection {
 inline constexpr std::string_view kManifestFileName = "collection.json";
 
 // The largest file that is read as a manifest.
-inline constexpr int64_t kMaxManifestBytes = int64_t{128} << 20;
+inline constexpr int64_t kMaxManifestFileBytes = int64_t{128} << 20;
 
 enum class IdType : uint8_t { kString, kInt64 };
 

@@ -15,6 +15,8 @@ allowed=(
   'backup/s3/s3_store.cc:.now'             # a store refuses signatures of another time
   'tools/maxsimctl/backup/backup.cc:CreationTime'
   'server/store/collection_loader.cc:loaded_at'
+  'server/store/wanted_generation.cc:a revision'   # later than those of earlier processes
+  'server/cluster/changes/cluster_reload.cc:a revision'
   'server/tracing/otlp_exporter.cc:to_wall_clock'
 )
 

@@ -43,7 +43,8 @@ RouterRole::RouterRole(const config::Config& config, client::ClientOptions to_re
       scorer_(Dependencies()),
       front_(&scorer_, &texts_, metrics_, config_.limits, config_.log.slow_request),
       documents_(Dependencies()),
-      collections_(&membership_, &stop_) {}
+      collections_(&membership_, &stop_),
+      keeper_(&membership_, config_.cluster.poll_interval) {}
 
 RouterRole::~RouterRole() = default;
 
@@ -85,6 +86,7 @@ absl::Status RouterRole::Start(const Begin& begin) {
     std::this_thread::sleep_for(absl::ToChronoMilliseconds(kStartInterval));
   }
   membership_.Refresh();
+  keeper_.Start();
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@
 #include "client/grpc_support.h"
 #include "server/cluster/calls/call_registry.h"
 #include "server/cluster/calls/timer.h"
+#include "server/cluster/changes/generation_keeper.h"
 #include "server/cluster/groups/membership.h"
 #include "server/cluster/router_collections.h"
 #include "server/cluster/router_documents.h"
@@ -33,7 +34,8 @@ class RouterRole : public Role {
   service::DocumentApiBase& documents() override { return documents_; }
   service::CollectionApi& collections() override { return collections_; }
   v1::GetInfoResponse Info() const override;
-  // Waits until every group has a replica that answers, or some seconds have passed.
+  // Waits until every group has a replica that answers, or some seconds have passed. From then on, replicas that have
+  // missed a reload are told to load what the others serve.
   absl::Status Start(const Begin& begin) override;
   absl::Status CheckHealth() override { return absl::OkStatus(); }
   ActivityTotals Observe() override;
@@ -42,7 +44,10 @@ class RouterRole : public Role {
   // Returns a line for each loss (cluster::DescribeLosses).
   std::string Losses() const override;
   void ReloadAll() override { collections_.ReloadAll(); }
-  void StopChanges() override { stop_.Request(absl::StatusCode::kUnavailable); }
+  void StopChanges() override {
+    stop_.Request(absl::StatusCode::kUnavailable);
+    keeper_.Stop();
+  }
   int64_t Drain(absl::Time deadline) override;
 
  private:
@@ -61,6 +66,7 @@ class RouterRole : public Role {
   service::RerankFront front_;
   cluster::RouterDocuments documents_;
   cluster::RouterCollections collections_;
+  cluster::GenerationKeeper keeper_;
 };
 
 }  // namespace maxsim

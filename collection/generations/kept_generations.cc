@@ -50,7 +50,7 @@ absl::StatusOr<std::optional<std::string>> ReadText(const Folder& folder, std::s
   const absl::StatusOr<InputFile> file = folder.Open(name);
   if (absl::IsNotFound(file.status())) return std::nullopt;
   if (!file.ok()) return file.status();
-  absl::StatusOr<std::string> text = ReadSmallFile(*file, kMaxManifestBytes);
+  absl::StatusOr<std::string> text = ReadSmallFile(*file, kMaxManifestFileBytes);
   if (!text.ok()) return text.status();
   return *std::move(text);
 }
@@ -126,7 +126,7 @@ absl::StatusOr<Manifest> FindGeneration(const Folder& folder, int64_t generation
   if (!previous.ok()) return previous.status();
   if (previous->has_value() && is_wanted(**previous, kPreviousManifestName)) return **std::move(previous);
   return absl::OutOfRangeError(Cat("no generation ", generation, " in ", folder.path(), ", which has ",
-                                   there.empty() ? std::string("none") : Cat("only ", absl::StrJoin(there, " and "))));
+                                   there.empty() ? std::string("none") : Cat("only ", absl::StrJoin(there, ", "))));
 }
 
 absl::Status KeepPrevious(const std::string& folder) {

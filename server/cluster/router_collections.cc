@@ -9,15 +9,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/text.h"
 #include "client/error_details.h"
 #include "client/slot_message.h"
+#include "server/cluster/changes/checked_admin_call.h"
+#include "server/cluster/changes/cluster_reload.h"
 #include "server/cluster/groups/answer_fault.h"
 #include "server/cluster/groups/call_outcome.h"
 #include "server/cluster/groups/check_info.h"
 #include "server/cluster/groups/rpcs.h"
 #include "server/cluster/observed/collection_report.h"
-#include "server/cluster/parts/error_origin.h"
 #include "server/observability/logging.h"
 #include "server/service/layout/layout_message.h"
 
@@ -32,36 +34,6 @@ v1::CollectionInfo InfoFrom(const Replica& replica, const std::string& name) {
 }
 
 bool AnswersPolls(const std::shared_ptr<Replica>& replica) { return replica->poll_status().ok(); }
-
-// A group whose replicas are being reloaded.
-struct Reloading {
-  std::shared_ptr<Group> group;
-  Replicas replicas = {};  // in the order in which to reload them
-  size_t num_alive = 0;    // answered polls when the reload began
-  size_t num_asked = 0;
-  size_t num_reloaded = 0;
-
-  bool has_more() const { return num_asked < replicas.size(); }
-};
-
-// Returns the groups in the order in which to reload them. Within a group, replicas that do not have the generation
-// that requests name (for example because they were restarted) come first, so that the others go on serving that
-// generation in the meantime, and replicas that do not answer come last. Groups with only one replica that answers come
-// after all other groups: once that replica has the new generation, no other replica of its group serves the old one.
-std::vector<Reloading> InReloadOrder(const View& view, const std::string& name, uint64_t asked_for) {
-  std::vector<Reloading> groups;
-  for (const std::shared_ptr<Group>& group : view.groups()) {
-    Reloading& reloading = groups.emplace_back(Reloading{.group = group, .replicas = group->replicas()});
-    Replicas& replicas = reloading.replicas;
-    const auto alive_end = std::stable_partition(replicas.begin(), replicas.end(), AnswersPolls);
-    std::stable_partition(replicas.begin(), alive_end, [&](const std::shared_ptr<Replica>& replica) {
-      return InfoFrom(*replica, name).generation() != asked_for;
-    });
-    reloading.num_alive = static_cast<size_t>(alive_end - replicas.begin());
-  }
-  std::stable_partition(groups.begin(), groups.end(), [](const Reloading& one) { return one.num_alive > 1; });
-  return groups;
-}
 
 absl::Status UnknownCollection(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("no collection \"", name, "\" on any server of the cluster"));
@@ -79,30 +51,12 @@ absl::Status CheckGroupsAreKnown(const View& view, const v1::SetLayoutRequest& r
   return absl::OkStatus();
 }
 
-// Returns the error with a note that says which server of the cluster it comes from.
-absl::Status OfServer(const Replica& replica, const Group& group, const absl::Status& status) {
-  return WithOrigin(status, absl::StrCat("server ", replica.target(), " of group ", group.name()));
-}
-
 absl::Status OnlyOnServers(std::string_view method) {
   return absl::FailedPreconditionError(
       Cat("this is a router, which has no collections of its own; call ", method, " at a server of a group"));
 }
 
 }  // namespace
-
-template <typename Request, typename Response>
-absl::StatusOr<Response> RouterCollections::CallChecked(const Group& group, const Replica& replica,
-                                                        Rpc<Request, Response> rpc, const Request& request,
-                                                        const service::ChangeContext& context) {
-  absl::StatusOr<Response> response = CallAdmin(group, replica, rpc, request, context);
-  if constexpr (requires(const Response& answer) { answer.collection(); }) {
-    if (!response.ok()) return response;
-    const std::optional<AnswerFault> fault = CheckChangedCollection(request.name(), response->collection());
-    if (fault.has_value()) return RefuseAnswer(group, replica, *fault, membership_->metrics());
-  }
-  return response;
-}
 
 template <typename Request, typename Response>
 absl::Status RouterCollections::OnAll(Rpc<Request, Response> rpc, const Request& request,
@@ -125,7 +79,8 @@ absl::Status RouterCollections::OnGroup(const Group& group, Rpc<Request, Respons
                                         const std::function<void(const Response&)>& seen, bool* has_done) {
   absl::Status before;
   for (const std::shared_ptr<Replica>& replica : group.replicas()) {
-    const absl::StatusOr<Response> response = CallChecked(group, *replica, rpc, request, context);
+    const absl::StatusOr<Response> response =
+        CallChecked(group, *replica, rpc, request, context, membership_->metrics());
     if (response.ok()) {
       *has_done = true;
       if (seen != nullptr) seen(*response);
@@ -212,76 +167,29 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Compact(const std::string&
   return InfoOf(name);
 }
 
-absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& name, bool* changed,
-                                                             const service::ChangeContext& context) {
-  v1::ReloadCollectionRequest request;
-  request.set_name(name);
-  *changed = false;
+absl::StatusOr<v1::ReloadCollectionResponse> RouterCollections::Reload(const v1::ReloadCollectionRequest& request,
+                                                                       const service::ChangeContext& context) {
   const StopSignal both(context.stop, shutdown_);
   const service::ChangeContext change{.stop = &both, .span = context.span};
-  const std::shared_ptr<const View> view = membership_->view();
-  const auto known = view->collections().find(name);
-  const uint64_t asked_for = known == view->collections().end() ? 0 : known->second->generation;
-  std::vector<Reloading> groups = InReloadOrder(*view, name, asked_for);
-  absl::Status away;     // the first server that could not be reached
-  absl::Status without;  // the first server without the collection
-  bool has_reloaded = false;
-  // Reloads the group's next replica. Returns an error that ends the reload.
-  const auto reload_next = [&](Reloading& one) {
-    const Replica& replica = *one.replicas[one.num_asked++];
-    const auto response = CallChecked(*one.group, replica, kReloadRpc, request, change);
-    if (response.ok()) {
-      ++one.num_reloaded;
-      has_reloaded = true;
-      *changed = *changed || response->changed();
-      return absl::OkStatus();
-    }
-    const absl::Status error = OfServer(replica, *one.group, response.status());
-    // A server that does not report the collection need not have it, because its group may own no slots. But if the
-    // server reports it, NOT_FOUND means that files are missing.
-    if (absl::IsNotFound(error) && ReportAbout(name, replica.info().get()) == nullptr) {
-      without.Update(error);
-      return absl::OkStatus();
-    }
-    if (both.stopped() || !absl::IsUnavailable(error)) return error;
-    // A server that is away, or starts, loads the published generation when it starts.
-    away.Update(error);
-    log::Write(spdlog::level::warn, "replica_not_reloaded",
-               {{"name", name}, {"replica", replica.target()}, {"error", std::string(response.status().message())}});
-    return absl::OkStatus();
-  };
-  // For each group, reloads one replica after another as long as `wants` returns true for the group.
-  const auto reload_while = [&](const std::function<bool(const Reloading&)>& wants) {
-    for (Reloading& one : groups) {
-      while (one.has_more() && wants(one)) {
-        if (absl::Status status = reload_next(one); !status.ok()) return status;
-      }
-    }
-    return absl::OkStatus();
-  };
-  absl::Status status =
-      reload_while([](const Reloading& one) { return one.num_asked < std::max<size_t>(1, (one.num_alive + 1) / 2); });
-  // Requests name the new generation only if every group has it.
-  if (status.ok()) status = reload_while([](const Reloading& one) { return one.num_reloaded == 0; });
-  if (!status.ok()) return status;
-  // From here on requests name the new generation.
-  membership_->Refresh();
-  if (status = reload_while([](const Reloading&) { return true; }); !status.ok()) return status;
-  // If no server was asked, because the router knows none yet, `without` is OK and must not become the result.
-  if (away.ok()) return has_reloaded || without.ok() ? InfoOf(name) : without;
-  membership_->Refresh();
-  return client::WithAddition(away,
-                              "; all servers that answer have been reloaded, and this one loads the published "
-                              "generation when it starts");
+  absl::StatusOr<v1::ReloadCollectionResponse> response = ReloadCluster(*membership_, request, change);
+  if (!response.ok()) return response;
+  absl::StatusOr<v1::CollectionInfo> info = InfoOf(request.name());
+  if (!info.ok()) return info.status();
+  *response->mutable_collection() = *std::move(info);
+  return response;
 }
 
 void RouterCollections::ReloadAll() {
   for (const v1::CollectionInfo& info : List()) {
-    bool changed = false;
-    const auto reloaded = Reload(info.name(), &changed, {});
+    v1::ReloadCollectionRequest request;
+    request.set_name(info.name());
+    const absl::StatusOr<v1::ReloadCollectionResponse> reloaded = Reload(request, {});
     if (reloaded.ok()) {
       log::Write(spdlog::level::info, "cluster_reloaded",
-                 {{"name", info.name()}, {"generation", reloaded->generation()}, {"changed", changed}});
+                 {{"name", info.name()},
+                  {"generation", reloaded->collection().generation()},
+                  {"changed", reloaded->changed()},
+                  {"not_reached", absl::StrJoin(reloaded->not_reached(), ", ")}});
     } else {
       log::Write(spdlog::level::err, "cluster_not_reloaded",
                  {{"name", info.name()}, {"error", std::string(reloaded.status().message())}});

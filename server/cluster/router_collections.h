@@ -36,15 +36,9 @@ class RouterCollections : public service::CollectionApi {
   absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
                                              const service::ChangeContext& context) override;
 
-  // Reloads in two waves, within a wave one server after the other. The first wave is half of each group's replicas,
-  // rounded up, but never all replicas of a group that has several; the second wave is the rest. Requests use the old
-  // generation until every group has a replica with the new one, and then use the new one. So no answer mixes two
-  // generations, and every group always serves. (If groups have only one replica, there is one wave, and requests get
-  // UNAVAILABLE between the first and the last reload.) If a server cannot be reached, reloads the others and then
-  // returns UNAVAILABLE, which names the server; it will load the published generation when it starts. Skips servers
-  // without the collection; returns NOT_FOUND if no server has it. Any other error ends the reload at once.
-  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
-                                            const service::ChangeContext& context) override;
+  // As ReloadCluster does (changes/cluster_reload.h).
+  absl::StatusOr<v1::ReloadCollectionResponse> Reload(const v1::ReloadCollectionRequest& request,
+                                                      const service::ChangeContext& context) override;
   // Reloads every collection, each like Reload does, and logs the outcomes.
   void ReloadAll();
 
@@ -78,10 +72,6 @@ class RouterCollections : public service::CollectionApi {
   absl::Status OnGroup(const Group& group, Rpc<Request, Response> rpc, const Request& request,
                        const service::ChangeContext& context, absl::StatusCode done_before,
                        const std::function<void(const Response&)>& seen, bool* has_done);
-  // Calls a method of one server. Returns INTERNAL if the answer is about another collection.
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> CallChecked(const Group& group, const Replica& replica, Rpc<Request, Response> rpc,
-                                       const Request& request, const service::ChangeContext& context);
   absl::StatusOr<v1::CollectionInfo> InfoOf(const std::string& name);
 
   Membership* const membership_;

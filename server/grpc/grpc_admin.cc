@@ -156,11 +156,9 @@ grpc::ServerUnaryReactor* GrpcAdmin::ReloadCollection(grpc::CallbackServerContex
       context, "ReloadCollection", Worker::Length::kLong, *request, response,
       [this](const v1::ReloadCollectionRequest& wanted, v1::ReloadCollectionResponse& answer,
              const service::ChangeContext& change) {
-        bool changed = false;
-        auto info = collections_->Reload(wanted.name(), &changed, change);
-        if (!info.ok()) return info.status();
-        *answer.mutable_collection() = *std::move(info);
-        answer.set_changed(changed);
+        auto reloaded = collections_->Reload(wanted, change);
+        if (!reloaded.ok()) return reloaded.status();
+        answer = *std::move(reloaded);
         return absl::OkStatus();
       });
 }

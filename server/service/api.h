@@ -116,8 +116,8 @@ class CollectionApi {
   // `changed` must not be null.
   virtual absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
                                                      const ChangeContext& context) = 0;
-  virtual absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
-                                                    const ChangeContext& context) = 0;
+  virtual absl::StatusOr<v1::ReloadCollectionResponse> Reload(const v1::ReloadCollectionRequest& request,
+                                                              const ChangeContext& context) = 0;
   // Returns the last sequence that the copy holds.
   virtual absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
                                                      const ChangeContext& context) = 0;

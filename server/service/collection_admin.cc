@@ -1,6 +1,8 @@
 #include "server/service/collection_admin.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -13,6 +15,7 @@
 #include "base/folder.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
+#include "collection/generations/kept_generations.h"
 #include "collection/log/collection_log.h"
 #include "server/observability/logging.h"
 #include "server/service/bootstrap/bootstrap_folders.h"
@@ -27,6 +30,30 @@ absl::Status PathError(absl::StatusCode code, std::string_view problem) {
   const bool is_outside = code == absl::StatusCode::kPermissionDenied;
   return FieldError(code, is_outside ? client::kReasonOutsideAllowedRoots : client::kReasonInvalidField, "path",
                     problem);
+}
+
+absl::StatusOr<store::ReloadTarget> TargetOf(const v1::ReloadCollectionRequest& request) {
+  constexpr uint64_t kMaxGeneration = std::numeric_limits<int64_t>::max() - 1;
+  const auto check = [](std::string_view field, uint64_t value, uint64_t max) {
+    if (value <= max) return absl::OkStatus();
+    return InvalidField(field, absl::StrCat("is ", value, "; must be at most ", max), Limit(max, value));
+  };
+  absl::Status status = check("generation", request.generation(), kMaxGeneration);
+  status.Update(check("revision", request.revision(), collection::kMaxReloadRevision));
+  if (!status.ok()) return status;
+  return store::ReloadTarget{.generation = static_cast<int64_t>(request.generation()), .revision = request.revision()};
+}
+
+// Names the field that an error of CollectionStore::Reload is about.
+absl::Status AboutTarget(const absl::Status& status) {
+  const std::string problem(status.message());
+  if (absl::IsOutOfRange(status)) {
+    return FieldError(absl::StatusCode::kFailedPrecondition, client::kReasonOtherGeneration, "generation", problem);
+  }
+  if (absl::IsAborted(status)) {
+    return FieldError(absl::StatusCode::kAborted, client::kReasonOtherRevision, "revision", problem);
+  }
+  return status;
 }
 
 }  // namespace
@@ -47,8 +74,9 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Load(const std::string& name
     const MutexLock lock(&bootstrap_mutex_);
     configured_.insert(name);
   }
-  return LoadCounted({.name = name, .path = path, .residency = residency, .replication = replication, .live = live},
-                     nullptr);
+  return LoadCounted(
+      {.name = name, .path = path, .residency = residency, .replication = replication, .live = live, .at_start = true},
+      nullptr);
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadCounted(const store::LoadSpec& spec, const StopSignal* stop) {
@@ -200,18 +228,26 @@ absl::StatusOr<uint64_t> CollectionAdmin::SnapshotForClient(const std::string& n
   return (*live)->SnapshotTo(resolved->path, context.stop);
 }
 
-absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& name, bool* changed,
-                                                           const ChangeContext& context) {
+absl::StatusOr<v1::ReloadCollectionResponse> CollectionAdmin::Reload(const v1::ReloadCollectionRequest& request,
+                                                                     const ChangeContext& context) {
+  const absl::StatusOr<store::ReloadTarget> target = TargetOf(request);
+  if (!target.ok()) return target.status();
+  bool changed = false;
   const absl::Time begin = MonotonicNow();
-  auto reloaded = store_->Reload(name, changed, context.stop);
+  auto reloaded = store_->Reload(request.name(), &changed, context.stop, *target);
   const absl::Duration duration = MonotonicNow() - begin;
-  CountLoad(name, reloaded.ok(), duration);
-  if (!reloaded.ok()) return reloaded.status();
-  if (!*changed) {
+  CountLoad(request.name(), reloaded.ok(), duration);
+  if (!reloaded.ok()) return AboutTarget(reloaded.status());
+  if (!changed) {
     log::Write(spdlog::level::info, "collection_unchanged",
-               {{"name", name}, {"generation", (*reloaded)->manifest().generation}});
+               {{"name", request.name()}, {"generation", (*reloaded)->manifest().generation}});
   }
-  return Info(name);
+  absl::StatusOr<v1::CollectionInfo> info = Info(request.name());
+  if (!info.ok()) return info.status();
+  v1::ReloadCollectionResponse response;
+  *response.mutable_collection() = *std::move(info);
+  response.set_changed(changed);
+  return response;
 }
 
 absl::Status CollectionAdmin::ReloadAll() {
@@ -221,8 +257,9 @@ absl::Status CollectionAdmin::ReloadAll() {
   std::stable_partition(all.begin(), all.end(),
                         [&](const store::CollectionStatus& status) { return !store_->IsBusy(status.name); });
   for (const store::CollectionStatus& status : all) {
-    bool changed = false;
-    first.Update(Reload(status.name, &changed, {}).status());
+    v1::ReloadCollectionRequest request;
+    request.set_name(status.name);
+    first.Update(Reload(request, {}).status());
   }
   return first;
 }

@@ -58,7 +58,8 @@ class CollectionAdmin : public CollectionApi {
   // ones at once. Does not wait.
   void StopBootstraps() { stop_.Request(absl::StatusCode::kUnavailable); }
 
-  // Loads a collection of the configuration, from any path.
+  // Loads a collection of the configuration, from any path: the generation that a reload has noted, if any, or else the
+  // published one.
   absl::StatusOr<v1::CollectionInfo> Load(const std::string& name, const std::string& path, store::Residency residency,
                                           store::Replication replication = store::Replication::kAuto,
                                           bool live = false);
@@ -128,12 +129,11 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<v1::BootstrapCollectionResponse> Bootstrap(const v1::BootstrapCollectionRequest& request,
                                                             const ChangeContext& context) override;
 
-  // `changed` must not be null.
-  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
-                                            const ChangeContext& context) override;
+  absl::StatusOr<v1::ReloadCollectionResponse> Reload(const v1::ReloadCollectionRequest& request,
+                                                      const ChangeContext& context) override;
 
-  // Reloads every collection, one after another. Collections that another call is loading right now come last. Logs
-  // each outcome, and returns the first error, or OK.
+  // Reloads every collection to what is published, one after another. Collections that another call is loading right
+  // now come last. Logs each outcome, and returns the first error.
   absl::Status ReloadAll();
 
   // Unloads a collection. With `remove_settings`, first removes its settings from the registry, even if this server

@@ -169,8 +169,8 @@ std::vector<CollectionStatus> CollectionStore::List() const {
   std::vector<CollectionStatus> result;
   result.reserve(entries_.size());
   for (const auto& [name, entry] : entries_) {
-    result.push_back(
-        {name, entry->path, entry->state, entry->error, entry->collection, entry->live, entry->is_awaited});
+    result.push_back({name, entry->path, entry->state, entry->error, entry->collection, entry->live, entry->is_awaited,
+                      entry->reload_revision, entry->previous_generation});
   }
   return result;
 }

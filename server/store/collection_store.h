@@ -30,6 +30,7 @@ namespace maxsim::store {
 class FileLedger;
 class FilterCache;
 class MemoryLedger;
+struct LoadKind;
 struct LoadRequest;
 
 // The cache of filters takes at most this share of a configured budget: an eighth.
@@ -65,6 +66,12 @@ struct StoreOptions {
   std::optional<collection::SlotRange> partition = {};
 };
 
+// Says which generation to load.
+struct ReloadTarget {
+  int64_t generation = 0;  // 0 for the published one
+  uint64_t revision = 0;   // of a reload of a whole cluster; 0 for a reload of this server alone
+};
+
 // Says which collection to load, and how.
 struct LoadSpec {
   std::string name;
@@ -74,6 +81,7 @@ struct LoadSpec {
   std::string root = {};   // if not "", this load and later reloads only read files beneath it (Folder::OpenBeneath)
   bool live = false;       // make a log if the folder has none
   bool any_slots = false;  // also load a collection whose slots are not StoreOptions::partition
+  bool at_start = false;   // load the generation that was noted, rather than the published one (wanted_generation.h)
 };
 
 // Describes a live collection that is to be opened, and the parts of the store that it may use.
@@ -102,6 +110,8 @@ struct CollectionStatus {
   std::shared_ptr<const Collection> collection;  // null unless a generation is being served
   std::shared_ptr<LiveDocuments> live;           // null unless the collection is live and being served
   bool is_awaited = false;                       // the server lacks it (Await); `error` says what it waits for
+  uint64_t reload_revision = 0;                  // of the reload that made the server serve the generation; 0: none
+  int64_t previous_generation = 0;               // to which a reload can go back; 0: none
 };
 
 // The class is thread-safe. Loads of different names run in parallel and never exceed the memory budget together. A
@@ -136,13 +146,17 @@ class CollectionStore {
                                                          const std::string& root = "", const StopSignal* stop = nullptr,
                                                          bool live = false);
 
-  // Loads the published generation of a loaded (or failed) collection and serves it instead of the old one. The memory
-  // must hold both generations until the swap. On an error the old one stays. If the published generation is already
-  // served, sets `changed` (may be null) to false and loads nothing, with two exceptions: it loads the generation if a
-  // served file was changed (Collection::Check) or if a part is on a lost device. In the latter case the collection
-  // moves to the remaining devices.
+  // Loads a generation of a loaded (or failed) collection and swaps it in. The memory must hold both generations until
+  // the swap. On an error the old one stays. If the generation is already served, sets `changed` (may be null) to false
+  // and loads nothing, with two exceptions: it loads the generation if a served file was changed (Collection::Check) or
+  // if a part is on a lost device. In the latter case the collection moves to the remaining devices.
+  //
+  // Notes the generation for the next start as wanted_generation.h says. Returns OUT_OF_RANGE if the folder does not
+  // keep the generation, or if one is named and the collection is live; ABORTED if a reload with a later revision was
+  // carried out.
   absl::StatusOr<std::shared_ptr<const Collection>> Reload(const std::string& name, bool* changed,
-                                                           const StopSignal* stop = nullptr);
+                                                           const StopSignal* stop = nullptr,
+                                                           const ReloadTarget& target = {});
 
   // Loads a live collection from another folder, and serves it instead of the collection that has its name now. If no
   // collection has the name, serves it under the name. Until `prepare` has returned OK, the collection is not in List,
@@ -209,10 +223,17 @@ class CollectionStore {
   // Loading (collection_store_load.cc):
   absl::StatusOr<std::shared_ptr<const Collection>> LoadEntry(const std::shared_ptr<Entry>& entry,
                                                               const std::shared_ptr<const Collection>& served,
-                                                              const StopSignal* stop, bool* changed);
+                                                              const LoadKind& kind, const StopSignal* stop,
+                                                              bool* changed);
+  // Loads the wanted generation, unless it is `served`, and notes it. Sets `changed` to false if it is.
+  absl::StatusOr<std::shared_ptr<const Collection>> LoadWanted(const std::shared_ptr<Entry>& entry,
+                                                               const std::shared_ptr<const Collection>& served,
+                                                               const std::string& root, const LoadKind& kind,
+                                                               LoadRequest* request, bool* changed);
   // Returns nullopt if the entry was removed from the store.
   std::optional<absl::StatusOr<std::shared_ptr<const Collection>>> ReloadEntry(const std::shared_ptr<Entry>& entry,
-                                                                               bool* changed, const StopSignal* stop);
+                                                                               bool* changed, const StopSignal* stop,
+                                                                               const ReloadTarget& target);
   absl::StatusOr<std::shared_ptr<const Collection>> LoadPublished(const std::shared_ptr<Entry>& entry,
                                                                   const std::string& root,
                                                                   const collection::Manifest& manifest,

@@ -2,6 +2,7 @@
 // collection_store_load.cc loads and reloads, collection_store_replace.cc replaces.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -25,6 +26,8 @@ struct CollectionStore::Entry {
     state = CollectionStatus::State::kLoading;
     error.clear();
     is_awaited = false;
+    reload_revision = 0;
+    previous_generation = 0;
   }
 
   const std::string name;
@@ -42,6 +45,8 @@ struct CollectionStore::Entry {
   std::shared_ptr<const Collection> collection;
   std::shared_ptr<LiveDocuments> live;  // of a live collection, once its log is open
   bool is_awaited = false;              // as in CollectionStatus
+  uint64_t reload_revision = 0;         // as in CollectionStatus
+  int64_t previous_generation = 0;      // as in CollectionStatus
   bool removed = false;                 // no longer in entries_
 };
 

@@ -24,6 +24,7 @@
 #include "server/store/collection_store.h"
 #include "server/store/collection_store_impl.h"
 #include "server/store/memory/memory_ledger.h"
+#include "server/store/wanted_generation.h"
 
 namespace maxsim::store {
 namespace {
@@ -40,17 +41,13 @@ bool IsServed(const collection::Manifest& published, const Collection& served) {
   return collection::FormatManifest(published) == collection::FormatManifest(manifest);
 }
 
-// Opens `folder` and reads the manifest in it.
-absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, const std::string& path,
-                                                   std::optional<Folder>* folder) {
-  if (root.empty()) {
-    folder->emplace(path);
-  } else {
-    absl::StatusOr<Folder> beneath = Folder::OpenBeneath(root, path);
-    if (!beneath.ok()) return beneath.status();
-    folder->emplace(*std::move(beneath));
-  }
-  absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(**folder);
+absl::StatusOr<Folder> OpenFolder(const std::string& root, const std::string& path) {
+  if (root.empty()) return Folder(path);
+  return Folder::OpenBeneath(root, path);
+}
+
+absl::StatusOr<collection::Manifest> ReadPublished(const Folder& folder) {
+  absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(folder);
   // The file is damaged, which is not the caller's mistake, so the error must not be INVALID_ARGUMENT.
   if (absl::IsInvalidArgument(manifest.status())) return absl::DataLossError(manifest.status().message());
   return manifest;
@@ -103,21 +100,65 @@ absl::StatusOr<std::shared_ptr<LiveDocuments>> CollectionStore::LiveOf(const std
   if (absl::Status status = CheckLogFolder(folder.path(), root); !status.ok()) return status;
   request.reload = [this, weak = std::weak_ptr<Entry>(entry)](const StopSignal* stop) {
     const std::shared_ptr<Entry> known = weak.lock();
-    const auto reloaded = known == nullptr ? std::nullopt : ReloadEntry(known, nullptr, stop);
+    const auto reloaded = known == nullptr ? std::nullopt : ReloadEntry(known, nullptr, stop, {});
     return reloaded.has_value() ? reloaded->status() : absl::UnavailableError("the collection is unloaded");
   };
   return open_live_(request);
 }
 
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadWanted(
+    const std::shared_ptr<Entry>& entry, const std::shared_ptr<const Collection>& served, const std::string& root,
+    const LoadKind& kind, LoadRequest* request, bool* changed) {
+  const Folder& folder = *request->folder;
+  absl::StatusOr<collection::Manifest> published = ReadPublished(folder);
+  if (!published.ok()) return published.status();
+  FolderState state{.published = *std::move(published)};
+  std::optional<collection::SlotRange> partition = options_.partition;
+  {
+    const MutexLock lock(&mutex_);
+    if (entry->any_slots) partition.reset();
+    state.is_live = entry->wants_log;
+    state.revision = entry->reload_revision;
+  }
+  state.is_live = state.is_live || state.published.log_sequence.has_value() || collection::HasLog(folder.path());
+  absl::StatusOr<WantedGeneration> wanted = ChooseWanted(folder, state, kind);
+  if (!wanted.ok()) return wanted.status();
+  const auto load = [&]() -> absl::StatusOr<std::shared_ptr<const Collection>> {
+    const collection::Manifest& manifest = wanted->manifest;
+    if (absl::Status status = CheckPartition(folder.path(), manifest, partition); !status.ok()) return status;
+    *changed = served == nullptr || !IsServed(manifest, *served) || !served->Check().ok() ||
+               served->num_unavailable(*devices_) > 0;
+    return *changed ? LoadPublished(entry, root, manifest, request) : served;
+  };
+  absl::StatusOr<std::shared_ptr<const Collection>> loaded = load();
+  if (kind.at_start && absl::IsNotFound(loaded.status()) && wanted->manifest.generation != state.published.generation) {
+    // The server may have been away while the files of the noted generation were removed. What it loads now has no
+    // revision, so routers send it no requests unless it is what the others serve.
+    log::Write(spdlog::level::warn, "noted_generation_not_loaded",
+               {{"name", entry->name},
+                {"generation", wanted->manifest.generation},
+                {"published", state.published.generation},
+                {"error", loaded.status().ToString()}});
+    wanted = WantedGeneration{.manifest = state.published};
+    loaded = load();
+  }
+  if (MustNote(kind, *wanted, loaded.status())) Note(entry->name, folder, *wanted);
+  if (!loaded.ok()) return loaded;
+  const int64_t previous = state.is_live ? 0 : PreviousOf(folder, wanted->manifest.generation);
+  const MutexLock lock(&mutex_);
+  entry->reload_revision = wanted->revision;
+  entry->previous_generation = previous;
+  return loaded;
+}
+
 // The caller must hold the entry's lock. The entry's state must be kLoading, or kReady with the generation that is
 // served.
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
-    const std::shared_ptr<Entry>& entry, const std::shared_ptr<const Collection>& served, const StopSignal* stop,
-    bool* changed) {
+    const std::shared_ptr<Entry>& entry, const std::shared_ptr<const Collection>& served, const LoadKind& kind,
+    const StopSignal* stop, bool* changed) {
   const StopSignal either(&stop_loads_, stop);
   std::string path;
   std::string root;
-  std::optional<collection::SlotRange> partition = options_.partition;
   LoadRequest request;
   request.name = entry->name;
   request.served = served.get();
@@ -126,26 +167,18 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
     const MutexLock lock(&mutex_);
     path = entry->path;
     root = entry->root;
-    if (entry->any_slots) partition.reset();
     request.residency = entry->residency;
     request.replication = entry->replication;
   }
   *changed = true;
   absl::StatusOr<std::shared_ptr<const Collection>> loaded = nullptr;
-  std::optional<Folder> folder;  // stays open until the last shard is open
-  absl::StatusOr<collection::Manifest> manifest = ReadPublished(root, path, &folder);
-  if (!manifest.ok()) {
-    loaded = manifest.status();
-  } else if (absl::Status status = CheckPartition(path, *manifest, partition); !status.ok()) {
-    loaded = std::move(status);
-  } else if (served != nullptr && IsServed(*manifest, *served) && served->Check().ok() &&
-             served->num_unavailable(*devices_) == 0) {
-    *changed = false;
-    loaded = served;
+  const absl::StatusOr<Folder> folder = OpenFolder(root, path);  // stays open until the last shard is open
+  if (!folder.ok()) {
+    loaded = folder.status();
   } else {
     request.folder = &*folder;
     try {
-      loaded = LoadPublished(entry, root, *manifest, &request);
+      loaded = LoadWanted(entry, served, root, kind, &request, changed);
     } catch (const std::bad_alloc&) {
       loaded = absl::ResourceExhaustedError(Cat("no memory to load collection ", request.name));
     }
@@ -283,12 +316,12 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const Lo
       entry->Begin(spec);
     }
     bool changed = false;
-    return LoadEntry(entry, nullptr, stop, &changed);
+    return LoadEntry(entry, nullptr, {.at_start = spec.at_start}, stop, &changed);
   }
 }
 
 std::optional<absl::StatusOr<std::shared_ptr<const Collection>>> CollectionStore::ReloadEntry(
-    const std::shared_ptr<Entry>& entry, bool* changed, const StopSignal* stop) {
+    const std::shared_ptr<Entry>& entry, bool* changed, const StopSignal* stop, const ReloadTarget& target) {
   EntryLock entry_lock(this);
   if (absl::Status status = LockEntry(entry, stop, &entry_lock); !status.ok()) return status;
   std::shared_ptr<const Collection> served;
@@ -303,20 +336,22 @@ std::optional<absl::StatusOr<std::shared_ptr<const Collection>>> CollectionStore
     }
   }
   bool differs = false;
-  absl::StatusOr<std::shared_ptr<const Collection>> result = LoadEntry(entry, served, stop, &differs);
+  absl::StatusOr<std::shared_ptr<const Collection>> result =
+      LoadEntry(entry, served, {.target = target}, stop, &differs);
   if (changed != nullptr) *changed = result.ok() && differs;
   return result;
 }
 
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const std::string& name, bool* changed,
-                                                                          const StopSignal* stop) {
+                                                                          const StopSignal* stop,
+                                                                          const ReloadTarget& target) {
   while (true) {
     const std::shared_ptr<Entry> entry = FindEntry(name);
     if (entry == nullptr) {
       const MutexLock lock(&mutex_);
       return UnknownLocked(name);
     }
-    if (auto result = ReloadEntry(entry, changed, stop); result.has_value()) return *std::move(result);
+    if (auto result = ReloadEntry(entry, changed, stop, target); result.has_value()) return *std::move(result);
   }
 }
 

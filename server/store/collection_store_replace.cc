@@ -12,6 +12,7 @@
 #include "server/observability/log_event.h"
 #include "server/store/collection_store.h"
 #include "server/store/collection_store_impl.h"
+#include "server/store/wanted_generation.h"
 
 namespace maxsim::store {
 namespace {
@@ -53,7 +54,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Replace(const
     EntryLock entry_lock(this);
     if (absl::Status status = LockEntry(entry, nullptr, &entry_lock); !status.ok()) return status;
     bool changed = false;
-    loaded = LoadEntry(entry, nullptr, stop, &changed);
+    loaded = LoadEntry(entry, nullptr, {}, stop, &changed);
   }
   std::shared_ptr<LiveDocuments> live;
   {

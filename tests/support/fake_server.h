@@ -75,6 +75,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   BootstrapHandler on_bootstrap;
   SetLayoutHandler on_set_layout;  // gets an answer with the request's owners and the next revision
   std::function<grpc::Status(const v1::UnloadCollectionRequest&)> on_unload;
+  std::function<grpc::Status(const v1::ReloadCollectionRequest&, v1::ReloadCollectionResponse&)> on_reload;
   // Runs in each call of Admin, before the answer.
   std::function<void(const grpc::ServerContext&, std::string_view method)> on_admin;
   // Answers GetInfo. If it is not set, `info` is the answer.
@@ -174,7 +175,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
     NoteAdmin(*context, "ReloadCollection");
     response->mutable_collection()->set_name(NameFor(*request));
     response->set_changed(true);
-    return admin_status;
+    return on_reload ? on_reload(*request, *response) : admin_status;
   }
   grpc::Status UnloadCollection(grpc::ServerContext* context, const v1::UnloadCollectionRequest* request,
                                 v1::UnloadCollectionResponse*) override {

@@ -25,9 +25,18 @@ type AdminClient interface {
 	// engine.max_dim, or a partition other than the server's cluster.partition; RESOURCE_EXHAUSTED, with the numbers, if
 	// the collection does not fit into memory or would exceed the limit of file descriptors, or if too many calls wait.
 	LoadCollection(ctx context.Context, in *LoadCollectionRequest, opts ...grpc.CallOption) (*LoadCollectionResponse, error)
-	// Loads the generation that is now published at the collection's path, and swaps it in. Requests in flight finish on
-	// the generation they began with. NOT_FOUND if no collection has this name; for errors of files, the codes of
+	// Loads the generation that is now published at the collection's path, or another one that its folder keeps, and swaps
+	// it in. Requests in flight finish on the generation they began with. NOT_FOUND if no collection has this name;
+	// FAILED_PRECONDITION about the field `generation` if the folder does not keep that generation, or if the collection
+	// is live; ABORTED if the server has carried out a later reload (`revision`); for errors of files, the codes of
 	// LoadCollection.
+	//
+	// A server notes the generation in the collection's folder, if it may write there, and loads it again when it starts,
+	// whatever is published then. It does so if `generation` or `revision` is set, or if it has noted one before.
+	//
+	// A router reloads all servers that it reaches, and lists the others in `not_reached`. When those answer again, the
+	// router tells them to load the generation, and sends them no requests until they have. UNAVAILABLE if a group has no
+	// server that it reaches: the others are reloaded nevertheless.
 	ReloadCollection(ctx context.Context, in *ReloadCollectionRequest, opts ...grpc.CallOption) (*ReloadCollectionResponse, error)
 	// Unloads a collection. Its memory is freed when the last request that uses the collection is answered. NOT_FOUND if
 	// no collection has this name.
@@ -215,9 +224,18 @@ type AdminServer interface {
 	// engine.max_dim, or a partition other than the server's cluster.partition; RESOURCE_EXHAUSTED, with the numbers, if
 	// the collection does not fit into memory or would exceed the limit of file descriptors, or if too many calls wait.
 	LoadCollection(context.Context, *LoadCollectionRequest) (*LoadCollectionResponse, error)
-	// Loads the generation that is now published at the collection's path, and swaps it in. Requests in flight finish on
-	// the generation they began with. NOT_FOUND if no collection has this name; for errors of files, the codes of
+	// Loads the generation that is now published at the collection's path, or another one that its folder keeps, and swaps
+	// it in. Requests in flight finish on the generation they began with. NOT_FOUND if no collection has this name;
+	// FAILED_PRECONDITION about the field `generation` if the folder does not keep that generation, or if the collection
+	// is live; ABORTED if the server has carried out a later reload (`revision`); for errors of files, the codes of
 	// LoadCollection.
+	//
+	// A server notes the generation in the collection's folder, if it may write there, and loads it again when it starts,
+	// whatever is published then. It does so if `generation` or `revision` is set, or if it has noted one before.
+	//
+	// A router reloads all servers that it reaches, and lists the others in `not_reached`. When those answer again, the
+	// router tells them to load the generation, and sends them no requests until they have. UNAVAILABLE if a group has no
+	// server that it reaches: the others are reloaded nevertheless.
 	ReloadCollection(context.Context, *ReloadCollectionRequest) (*ReloadCollectionResponse, error)
 	// Unloads a collection. Its memory is freed when the last request that uses the collection is answered. NOT_FOUND if
 	// no collection has this name.

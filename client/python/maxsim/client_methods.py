@@ -122,12 +122,16 @@ class ClientMethods(
             lambda answer: answer.collection,
         )
 
-    def reload(self, name: str, *, timeout: float | None = None) -> BoolT:
-        """Loads the newest published generation (version) of the collection's files, and serves it. Returns False if
-        the server was already serving it."""
+    def reload(self, name: str, *, generation: int = 0, timeout: float | None = None) -> BoolT:
+        """Loads and serves the published generation, or the one with the number `generation`: the collection's folder
+        keeps the one before the published one (`CollectionInfo.previous_generation`). A server that has noted such a
+        generation serves it again after a restart. Returns False if the server was already serving it."""
         return self._ask(
             "admin.ReloadCollection",
-            lambda: admin_pb2.ReloadCollectionRequest(name=arguments.text(name, "name")),
+            lambda: admin_pb2.ReloadCollectionRequest(
+                name=arguments.text(name, "name"),
+                generation=arguments.whole_number(generation, "generation", 0, (1 << 63) - 2),
+            ),
             timeout,
             lambda answer: answer.changed,
         )

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "client/slot_message.h"
 #include "collection/collection_name.h"
+#include "collection/generations/kept_generations.h"
 #include "collection/manifest.h"
 #include "collection/slots.h"
 #include "kernels/limits.h"
@@ -44,6 +45,10 @@ std::optional<AnswerFault> CheckLoaded(const std::string& path, const v1::Collec
   }
   if (!std::isfinite(info.loaded_at_unix_seconds())) {
     return WrongInfo("loaded_at_unix_seconds", path, ".loaded_at_unix_seconds is ", info.loaded_at_unix_seconds());
+  }
+  if (info.reload_revision() > collection::kMaxReloadRevision) {
+    return WrongInfo("reload_revision", path, ".reload_revision is ", info.reload_revision(), "; must be at most ",
+                     collection::kMaxReloadRevision);
   }
   if (info.encoder().dim() > static_cast<uint32_t>(std::numeric_limits<int32_t>::max())) {
     return WrongInfo("encoder", path, ".encoder.dim is ", info.encoder().dim());

@@ -1,9 +1,7 @@
 #include "server/cluster/groups/group_reports.h"
 
 #include <array>
-#include <functional>
 #include <iterator>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -135,20 +133,26 @@ void DropSilent(std::vector<GroupSaid>& groups) {
   }
 }
 
-uint64_t ChooseGeneration(const std::vector<GroupSaid>& groups) {
-  std::set<uint64_t, std::greater<>> known;  // newest first
+NamedGeneration ChooseGeneration(const std::vector<GroupSaid>& groups, uint64_t named_before) {
+  std::map<uint64_t, uint64_t> revisions;  // by generation
+  bool is_named_still = false;
   for (const GroupSaid& group : groups) {
-    for (const Said& said : group.replicas) known.insert(said.info.generation());
+    for (const Said& said : group.replicas) {
+      const uint64_t revision = said.info.reload_revision();
+      uint64_t& newest = revisions[said.info.generation()];
+      newest = std::max(newest, revision);
+      is_named_still = is_named_still || (said.answers && revision >= named_before);
+    }
   }
-  uint64_t best = 0;
+  NamedGeneration best;
   int64_t best_count = -1;
-  for (const uint64_t generation : known) {
+  for (const auto& [generation, revision] : revisions) {
+    if (is_named_still && revision < named_before) continue;
     const int64_t count =
         std::count_if(groups.begin(), groups.end(), [&](const GroupSaid& group) { return group.Has(generation); });
-    if (count > best_count) {
-      best = generation;
-      best_count = count;
-    }
+    if (std::tie(count, revision, generation) < std::tie(best_count, best.revision, best.generation)) continue;
+    best = {.generation = generation, .revision = revision};
+    best_count = count;
   }
   return best;
 }

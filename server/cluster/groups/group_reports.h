@@ -62,9 +62,17 @@ void LeaveOutOtherSlots(const v1::SlotLayout& layout, std::vector<GroupSaid>& gr
 // Removes the replicas that do not answer polls, but only from groups in which another replica does.
 void DropSilent(std::vector<GroupSaid>& groups);
 
-// Returns the generation that requests will name: the one that the most groups have, or the newest of these if
-// several are equally common.
-uint64_t ChooseGeneration(const std::vector<GroupSaid>& groups);
+// A generation, and the revision of the last reload that named it (CollectionInfo.reload_revision).
+struct NamedGeneration {
+  uint64_t generation = 0;
+  uint64_t revision = 0;
+};
+
+// Returns the generation that requests will name: the one that the most groups have; if several are equally common, the
+// one that was commanded last, or the newest of these. Never one that was commanded before the reload with the revision
+// `named_before`, which made requests name their generation until now, as long as a replica that answers has carried
+// out that reload, or a later one.
+NamedGeneration ChooseGeneration(const std::vector<GroupSaid>& groups, uint64_t named_before);
 
 // Returns whether two servers have different builds of a generation, given their fingerprints. Returns false if one is
 // empty, because older versions of the server report none.

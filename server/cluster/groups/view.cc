@@ -68,7 +68,8 @@ absl::Status AddPart(const GroupSaid& group, const v1::SlotOwner* owner, Collect
     if (!has_generation) {
       if (!said.answers) continue;
       view.left_out[said.replica.get()] =
-          absl::StrCat("it has generation ", said.info.generation(), ", but requests name ", view.generation);
+          absl::StrCat("it has generation ", said.info.generation(), ", but requests name ", view.generation,
+                       said.info.error().empty() ? "" : "; its last reload failed: ", said.info.error());
       continue;
     }
     if (absl::Status status = CheckSameShape(view.info, said.info, view.name); !status.ok()) return status;
@@ -187,7 +188,7 @@ absl::Status AddHeldParts(const std::vector<std::shared_ptr<Group>>& groups, con
   return status;
 }
 
-void SetShape(const v1::CollectionInfo& shape, uint64_t newest, CollectionView& view) {
+void SetShape(const v1::CollectionInfo& shape, const NamedGeneration& named, CollectionView& view) {
   view.info.set_dim(shape.dim());
   view.info.set_storage(shape.storage());
   view.info.set_id_type(shape.id_type());
@@ -195,8 +196,12 @@ void SetShape(const v1::CollectionInfo& shape, uint64_t newest, CollectionView& 
   *view.info.mutable_fields() = shape.fields();
   if (shape.has_encoder()) *view.info.mutable_encoder() = shape.encoder();
   if (shape.has_live()) view.info.mutable_live()->set_log(shape.live().log());
-  view.generation = shape.has_live() ? 0 : newest;
-  view.info.set_generation(view.generation);
+  if (shape.has_live()) return;
+  view.generation = named.generation;
+  view.revision = named.revision;
+  view.info.set_generation(named.generation);
+  view.info.set_reload_revision(named.revision);
+  if (shape.generation() == named.generation) view.info.set_previous_generation(shape.previous_generation());
 }
 
 std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shared_ptr<Group>>& groups,
@@ -209,13 +214,13 @@ std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shar
   view->layout = ChooseLayout(said, before);
   if (view->has_layout()) LeaveOutOtherSlots(view->layout, said, view->left_out);
   DropSilent(said);
-  const uint64_t newest = ChooseGeneration(said);
-  const absl::Status left_out = LeaveOutContradictions(before, newest, view->layout, said, view->left_out);
+  const NamedGeneration named = ChooseGeneration(said, before == nullptr ? 0 : before->revision);
+  const absl::Status left_out = LeaveOutContradictions(before, named.generation, view->layout, said, view->left_out);
   if (lags != nullptr) LeaveOutLagging(*lags, name, said, view->left_out);
-  const v1::CollectionInfo* shape = ChooseShape(said, newest, view->layout);
+  const v1::CollectionInfo* shape = ChooseShape(said, named.generation, view->layout);
   // The groups that a layout names are known even if none of their servers has loaded the collection now.
   if (shape == nullptr && view->has_layout() && before != nullptr) shape = &before->info;
-  if (shape != nullptr) SetShape(*shape, newest, *view);
+  if (shape != nullptr) SetShape(*shape, named, *view);
   view->status = view->has_layout() ? AddOwnedParts(groups, said, *view) : AddHeldParts(groups, said, before, *view);
   if (view->status.ok()) view->status = DealSlots(SilentGroup(groups, name), *view);
   if (view->has_layout()) *view->info.mutable_live()->mutable_layout() = view->layout;

@@ -47,6 +47,7 @@ struct CollectionView {
   // Which group owns which slots. Revision 0: there is no layout, and each group owns the slots that it holds.
   v1::SlotLayout layout = {};
   uint64_t generation = 0;  // the generation that requests name; 0 if live, because each server compacts on its own
+  uint64_t revision = 0;    // of the last reload that named the generation (CollectionInfo.reload_revision)
   std::vector<Part> parts;
   std::array<int16_t, collection::kNumSlots> part_of_slot{};  // index in `parts`
   // OK, or why the collection cannot be served: groups contradict each other, or no group holds some slot.

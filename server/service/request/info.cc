@@ -65,6 +65,8 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   if (manifest.partition.has_value()) *info.mutable_partition() = client::SlotMessageOf(*manifest.partition);
   info.set_rotation_seed(manifest.rotation_seed);
   if (status.live == nullptr) info.set_fingerprint(collection.generation().fingerprint());
+  info.set_reload_revision(status.reload_revision);
+  info.set_previous_generation(static_cast<uint64_t>(status.previous_generation));
   for (const collection::Field& field : manifest.fields) {
     v1::FieldDeclaration& declared = *info.add_fields();
     declared.set_name(field.name);

@@ -152,6 +152,13 @@ class ClientTest(RealServerTest):
             self.assertEqual((info.name, info.num_documents, info.residency), ("second", 60, "host"))
             self.expect(self.numbers, client.rerank("second", self.queries[1]), self.queries[1], range(60), 10)
             self.assertFalse(client.reload("second"))
+            self.assertFalse(client.reload("second", generation=1))
+            for wrong in (-1, 1 << 63, "1"):
+                self.assertRaises(ValueError, client.reload, "second", generation=wrong)
+            with self.assertRaises(grpc.RpcError) as raised:
+                client.reload("second", generation=9)
+            self.assertEqual(raised.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
+            self.assertIn("generation: no generation 9 in ", raised.exception.details())
             client.unload("second")
             self.assertEqual([c.name for c in client.collections()], ["text"])
             for call in (lambda: client.reload("second"), lambda: client.unload("second")):

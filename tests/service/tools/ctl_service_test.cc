@@ -107,6 +107,32 @@ TEST_F(CtlTest, LoadReloadUnload) {
   EXPECT_EQ(Run({"unload", "new"}).out, "unloaded new\n");
 }
 
+TEST_F(CtlTest, AReloadOfAGenerationAndARollBack) {
+  uint64_t asked = 99;
+  server_.on_reload = [&](const v1::ReloadCollectionRequest& request, v1::ReloadCollectionResponse& response) {
+    asked = request.generation();
+    response.add_not_reached("10.0.0.7:7070 of group g1");
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(Run({"reload", "passages"}).code, 0);
+  EXPECT_EQ(asked, 0u);
+  const Outcome run = Run({"reload", "passages", "--generation", "7"});
+  EXPECT_EQ(asked, 7u);
+  EXPECT_THAT(run.out, HasSubstr("\nnot reached: 10.0.0.7:7070 of group g1; it gets no requests until"));
+  EXPECT_EQ(json::parse(Run({"reload", "passages", "--json"}).out)["not_reached"][0], "10.0.0.7:7070 of group g1");
+
+  Outcome refused = Run({"reload", "passages", "--roll-back"});
+  EXPECT_EQ(refused.code, kExitFailed);
+  EXPECT_THAT(refused.err, HasSubstr("--roll-back: collection passages serves generation"));
+  EXPECT_THAT(refused.err, HasSubstr("and its folder keeps none before that"));
+  server_.info.mutable_collections(0)->set_previous_generation(5);
+  EXPECT_EQ(Run({"reload", "passages", "--roll-back"}).code, 0);
+  EXPECT_EQ(asked, 5u);
+  EXPECT_NE(Run({"reload", "passages", "--roll-back", "--generation", "7"}).code, 0);
+  EXPECT_NE(Run({"reload", "passages", "--generation", "0"}).code, 0);
+  EXPECT_EQ(asked, 5u);
+}
+
 TEST_F(CtlTest, ALoadFromAnotherFolderNamesTheKeyToSet) {
   server_.admin_status =
       client::ToGrpcStatus(client::FieldError(absl::StatusCode::kPermissionDenied, client::kReasonOutsideAllowedRoots,

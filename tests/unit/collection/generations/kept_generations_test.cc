@@ -55,7 +55,7 @@ TEST_F(KeptGenerationsTest, APublicationKeepsTheOneBeforeUntilTheNext) {
   const absl::Status unknown = FindGeneration(Folder(path()), 2).status();
   EXPECT_TRUE(absl::IsOutOfRange(unknown)) << unknown;
   EXPECT_EQ(unknown.message(),
-            "no generation 2 in " + path() + ", which has only 4 (collection.json) and 3 (collection.previous.json)");
+            "no generation 2 in " + path() + ", which has only 4 (collection.json), 3 (collection.previous.json)");
 }
 
 // Servers went back to generation 1, so it is that one to which they go back from generation 3.

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/tracing/tracer.h"
-#include "tests/unit/server/cluster/router_fixture.h"
+#include "tests/unit/server/cluster/router_collections_fixture.h"
 #include "tests/unit/server/cluster/span_keeper.h"
 
 namespace maxsim::cluster {
@@ -17,46 +17,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// Two groups of two replicas. Each replica notes the calls that it gets.
-class RouterCollectionsTest : public RouterTest {
- protected:
-  explicit RouterCollectionsTest(bool is_live = false) : RouterTest(2, 2, is_live) {
-    for (int group : {0, 1}) {
-      for (int index : {0, 1}) {
-        const std::string name = absl::StrCat(group, index);
-        replica(group, index).server().on_admin = [this, name](const grpc::ServerContext& context,
-                                                               std::string_view method) {
-          const auto found = context.client_metadata().find(std::string(tracing::kTraceparentKey));
-          const MutexLock lock(&mutex_);
-          asked_.push_back(name + " " + std::string(method));
-          traceparents_.push_back(found == context.client_metadata().end()
-                                      ? std::string()
-                                      : std::string(found->second.data(), found->second.size()));
-        };
-      }
-    }
-    Start();
-    collections_ = std::make_unique<RouterCollections>(membership_.get(), &shutdown_);
-  }
-
-  std::vector<std::string> asked() {
-    const MutexLock lock(&mutex_);
-    return asked_;
-  }
-
-  static v1::LoadCollectionRequest LoadOfC() {
-    v1::LoadCollectionRequest request;
-    request.set_name("c");
-    return request;
-  }
-
-  Mutex mutex_;
-  std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);  // replicas and methods
-  std::vector<std::string> traceparents_ ABSL_GUARDED_BY(mutex_);
-  StopSignal shutdown_;
-  std::unique_ptr<RouterCollections> collections_;
-};
 
 TEST_F(RouterCollectionsTest, ALoadGoesToEveryServer) {
   const auto info = collections_->LoadForClient(LoadOfC(), {});
@@ -105,83 +65,6 @@ TEST_F(RouterCollectionsTest, ACompactionPassesOverGroupsWithoutTheCollection) {
                                    "11 CompactCollection"));
 }
 
-TEST_F(RouterCollectionsTest, AReloadGoesInTwoWaves) {
-  bool changed = false;
-  ASSERT_TRUE(collections_->Reload("c", &changed, {}).ok());
-  EXPECT_TRUE(changed);
-  EXPECT_THAT(asked(),
-              ElementsAre("00 ReloadCollection", "10 ReloadCollection", "01 ReloadCollection", "11 ReloadCollection"));
-}
-
-TEST_F(RouterCollectionsTest, AReplicaOfAnotherGenerationIsReloadedFirst) {
-  v1::CollectionInfo next = replica(0, 1).said();
-  next.set_generation(2);
-  replica(0, 1).Say(next);
-  membership_->Refresh();
-  bool changed = false;
-  ASSERT_TRUE(collections_->Reload("c", &changed, {}).ok());
-  EXPECT_THAT(asked(),
-              ElementsAre("01 ReloadCollection", "10 ReloadCollection", "00 ReloadCollection", "11 ReloadCollection"));
-}
-
-TEST_F(RouterCollectionsTest, AServerThatDiesDuringAReloadLeavesNoGroupWithoutTheNewGeneration) {
-  replica(0, 0).server().admin_status = grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
-  bool changed = false;
-  const absl::Status status = collections_->Reload("c", &changed, {}).status();
-  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("server " + replica(0, 0).target() + " of group g0: gone"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("all servers that answer have been reloaded"));
-  EXPECT_TRUE(changed);
-  EXPECT_THAT(asked(),
-              ElementsAre("00 ReloadCollection", "10 ReloadCollection", "01 ReloadCollection", "11 ReloadCollection"));
-}
-
-TEST_F(RouterCollectionsTest, AnErrorOfTheFilesEndsAReload) {
-  replica(0, 0).server().admin_status = grpc::Status(grpc::StatusCode::DATA_LOSS, "damaged");
-  bool changed = false;
-  EXPECT_TRUE(absl::IsDataLoss(collections_->Reload("c", &changed, {}).status()));
-  EXPECT_THAT(asked(), ElementsAre("00 ReloadCollection"));
-}
-
-TEST_F(RouterCollectionsTest, AReloadPassesOverGroupsWithoutTheCollection) {
-  for (int number : {0, 1}) {
-    v1::CollectionInfo other = replica(0, number).said();
-    other.set_name("d");
-    replica(0, number).Say(other);
-    replica(0, number).server().admin_status = grpc::Status(grpc::StatusCode::NOT_FOUND, "no collection");
-  }
-  membership_->Refresh();
-  bool changed = false;
-  EXPECT_TRUE(collections_->Reload("c", &changed, {}).ok());
-  EXPECT_TRUE(changed);
-  EXPECT_THAT(asked(), testing::UnorderedElementsAre("00 ReloadCollection", "01 ReloadCollection",
-                                                     "10 ReloadCollection", "11 ReloadCollection"));
-  for (int number : {0, 1}) {
-    v1::CollectionInfo other = replica(1, number).said();
-    other.set_name("d");
-    replica(1, number).Say(other);
-    replica(1, number).server().admin_status = grpc::Status(grpc::StatusCode::NOT_FOUND, "no collection");
-  }
-  membership_->Refresh();
-  EXPECT_TRUE(absl::IsNotFound(collections_->Reload("c", &changed, {}).status()));
-}
-
-TEST_F(RouterCollectionsTest, AServerWhoseFilesAreMissingEndsAReload) {
-  replica(0, 0).server().admin_status = grpc::Status(grpc::StatusCode::NOT_FOUND, "no such folder");
-  bool changed = false;
-  EXPECT_TRUE(absl::IsNotFound(collections_->Reload("c", &changed, {}).status()));
-  EXPECT_THAT(asked(), ElementsAre("00 ReloadCollection"));
-}
-
-TEST_F(RouterCollectionsTest, AGroupWithOneReplicaLeftIsReloadedAfterTheFirstWaveOfTheOthers) {
-  replica(0, 0).away = true;
-  ASSERT_TRUE(Eventually([&] { return !seen(0, 0)->poll_status().ok(); }));
-  bool changed = false;
-  ASSERT_TRUE(collections_->Reload("c", &changed, {}).ok());
-  EXPECT_THAT(asked(),
-              ElementsAre("10 ReloadCollection", "01 ReloadCollection", "11 ReloadCollection", "00 ReloadCollection"));
-}
-
 TEST_F(RouterCollectionsTest, ASnapshotIsOfOneReplicaOfEachGroupThatAnswers) {
   replica(0, 0).away = true;
   ASSERT_TRUE(Eventually([&] { return !seen(0, 0)->poll_status().ok(); }));
@@ -198,7 +81,7 @@ TEST_F(RouterCollectionsTest, AnAnswerAboutAnotherCollectionEndsAChange) {
   bool changed = false;
   for (const absl::Status& status :
        {collections_->LoadForClient(LoadOfC(), {}).status(), collections_->CreateForClient(create, {}).status(),
-        collections_->Reload("c", &changed, {}).status(), collections_->Compact("c", &changed, {}).status()}) {
+        Reload().status(), collections_->Compact("c", &changed, {}).status()}) {
     EXPECT_TRUE(absl::IsInternal(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("server " + replica(0, 1).target() + " of group g0"));
     EXPECT_THAT(std::string(status.message()), HasSubstr("collection.name is \"d\", but \"c\" was to be changed"));

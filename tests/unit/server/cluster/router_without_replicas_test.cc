@@ -31,10 +31,10 @@ class RouterWithoutReplicasTest : public RouterTest {
 };
 
 TEST_F(RouterWithoutReplicasTest, AReloadIsNotFound) {
-  bool changed = true;
-  const absl::Status status = collections_->Reload("c", &changed, {}).status();
+  v1::ReloadCollectionRequest request;
+  request.set_name("c");
+  const absl::Status status = collections_->Reload(request, {}).status();
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
-  EXPECT_FALSE(changed);
   collections_->ReloadAll();
 }
 

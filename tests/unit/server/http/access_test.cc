@@ -26,7 +26,8 @@ class TwoCollections final : public service::CollectionApi {
   absl::StatusOr<v1::CollectionInfo> Compact(const std::string&, bool*, const service::ChangeContext&) override {
     return absl::UnimplementedError("");
   }
-  absl::StatusOr<v1::CollectionInfo> Reload(const std::string&, bool*, const service::ChangeContext&) override {
+  absl::StatusOr<v1::ReloadCollectionResponse> Reload(const v1::ReloadCollectionRequest&,
+                                                      const service::ChangeContext&) override {
     return absl::UnimplementedError("");
   }
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string&, const std::string&,

@@ -130,6 +130,17 @@ TEST_F(LiveStoreTest, FindGivesWhatWasPublishedLast) {
   EXPECT_EQ(store_.List()[0].live.get(), live_);
 }
 
+TEST_F(LiveStoreTest, AReloadCannotChooseAGeneration) {
+  ASSERT_TRUE(Load(true).ok());
+  bool changed = true;
+  const absl::Status status = store_.Reload("a", &changed, nullptr, {.generation = 1, .revision = 7}).status();
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no generation 1 can be chosen: the collection is live"));
+  EXPECT_TRUE(store_.Reload("a", &changed, nullptr, {.revision = 7}).ok());
+  EXPECT_FALSE(changed);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "collection.served.json"));
+}
+
 TEST_F(LiveStoreTest, AReloadTakesOverTheShardsThatStayed) {
   const auto first = *Load(true);
   const int64_t loads = backend_.num_loads();

@@ -219,8 +219,9 @@ TEST_F(FillingTest, IfTheStreamLacksMessagesTheServerWaitsForAnotherOne) {
         "the messages between are gone; no server of cluster.peers has it: a:1 does not answer: "
         "connection refused; b:1 does not answer: connection refused");
     EXPECT_THAT(NamesIn(root_), IsEmpty()) << "no part of a collection stays";
-    bool changed = true;
-    EXPECT_TRUE(absl::IsUnavailable(run.admin.Reload("docs", &changed, {}).status()));
+    v1::ReloadCollectionRequest reload;
+    reload.set_name("docs");
+    EXPECT_TRUE(absl::IsUnavailable(run.admin.Reload(reload, {}).status()));
     run.ExpectAwaited("the messages between are gone");
   }
   peers_.sequences = {{"b:1", 7}};
