@@ -77,9 +77,9 @@ class Chaos(Events):
         self._reload()
 
     def be_ahead(self):
-        """Publishes a generation and restarts one replica, which then serves the new generation earlier than the
-        others."""
-        node = self.one("start with the next generation")
+        """Publishes a generation and restarts one replica. It goes on serving the generation before, as the others do:
+        either it has noted that generation, or it loads the new one first, and the router tells it."""
+        node = self.one("restart after the publication of a generation")
         self._publish()
         node.kill()
         node.start()
