@@ -41,8 +41,8 @@ type DocumentsClient interface {
 	// sequence of your last write as min_sequence, or use versions. A server that does not get the stream's messages
 	// answers UNAVAILABLE, and has written nothing.
 	//
-	// A call that failed can be repeated: it deletes what is left. It also deletes documents that match and were written
-	// since the first call, unless a version protects them.
+	// A delete that failed can be repeated: it deletes the matching documents that are left. It also deletes matching
+	// documents that were written after the first call, unless the delete has a version and theirs is the same or newer.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
 	// Returns documents as they are stored, in the order of the requested ids. The collection need not be live. Returning
 	// token vectors is expensive: use it to inspect or repair documents, not to score them.
@@ -187,8 +187,8 @@ type DocumentsServer interface {
 	// sequence of your last write as min_sequence, or use versions. A server that does not get the stream's messages
 	// answers UNAVAILABLE, and has written nothing.
 	//
-	// A call that failed can be repeated: it deletes what is left. It also deletes documents that match and were written
-	// since the first call, unless a version protects them.
+	// A delete that failed can be repeated: it deletes the matching documents that are left. It also deletes matching
+	// documents that were written after the first call, unless the delete has a version and theirs is the same or newer.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
 	// Returns documents as they are stored, in the order of the requested ids. The collection need not be live. Returning
 	// token vectors is expensive: use it to inspect or repair documents, not to score them.

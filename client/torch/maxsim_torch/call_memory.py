@@ -99,8 +99,9 @@ class CallMemory:
         codes: "Tuple[Any, ...]",
         *arguments: Any,
     ) -> None:
-        """Calls function(call, *codes, *arguments). On CUDA, makes the tensors' device the current one. Allocates the
-        workspace that the pass `which` needs according to `sized`."""
+        """Calls function(call, *codes, *arguments). For CUDA tensors, first makes their device the current one, and
+        allocates the workspace: `sized` says how many bytes the pass `which` (library.FORWARD or BACKWARD) needs. If
+        `sized` is None, the call gets no workspace."""
         if not self.on_cuda:
             library.check(function(self.call, *codes, *arguments))
             return

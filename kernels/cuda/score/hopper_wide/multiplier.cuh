@@ -68,9 +68,10 @@ class Multiplier {
       const Tile tile = tile_;
       if (!tile.GoesOn(mine_)) {
         const bool is_mine = (tile.flags() & mine_) != 0;
-        // Sums of the previous tile are usually put off until the next tile's products run. At this point these sums
-        // must not be put off any longer: the previous tile holds a stage, and the ring has room for one tile of the
-        // other warpgroup in between, not for more.
+        // The sums of the previous tile are put off until the next products run, except in three cases. The next tile
+        // may be for other query rows (is_mine): TakeRows would replace the weights of these sums. There may be no
+        // further tile. Or one tile of the other warpgroup was passed already (passed_): the previous tile keeps its
+        // stage until it is summed, and the ring has room for only one passed tile.
         if (is_mine || passed_ || tile.flags() == 0) Settle(BeginToSettle<Count::kMany>());
         if (tile.flags() == 0) return;
         passed_ = !is_mine;
