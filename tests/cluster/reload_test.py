@@ -50,7 +50,9 @@ class World:
         self.folder = folder
         self.built = Built(programs, folder, Corpus(NAME, "f16", "string", seed, dim=16, size=60), GROUPS)
         parts = [{NAME: part} for part in self.built.parts]
-        self.cluster = nodes.Cluster(programs, folder, {NAME: self.built.whole}, parts)
+        # On a busy machine, requests may wait for seconds.
+        flags = {"batching.max_queue_time": "30s"}
+        self.cluster = nodes.Cluster(programs, folder, {NAME: self.built.whole}, parts, flags=flags)
         for group in range(GROUPS):
             for node in self.cluster.groups[group]:
                 node.collections = {NAME: folder / f"{node.name}-docs"}

@@ -12,6 +12,7 @@
 #include "collection/build/generation_files.h"
 #include "collection/build/shard_encoder.h"
 #include "collection/codes/code_file.h"
+#include "collection/generations/kept_generations.h"
 #include "tests/unit/collection/codes/codes_fixture.h"
 
 namespace maxsim::collection {
@@ -123,13 +124,14 @@ TEST_F(EncodeTest, FilesOfOlderGenerationsGo) {
   for (const std::string& file : CodeFilesOf(second.manifest)) expected.push_back(file);
   for (const ShardEntry& entry : built.shards) expected.push_back(entry.file);
   expected.emplace_back(kManifestFileName);
+  expected.emplace_back(kPreviousManifestName);
   EXPECT_THAT(FilesIn(folder_.path()), ::testing::UnorderedElementsAreArray(expected));
   // The next build writes other shards. It keeps all files of the generation before.
   const Manifest fourth = Build();
   EXPECT_EQ(fourth.codes, std::nullopt);
   EXPECT_THAT(FilesIn(folder_.path()), IsSupersetOf(CodeFilesOf(third.manifest)));
   const Manifest fifth = Build();
-  std::vector<std::string> left = {std::string(kManifestFileName)};
+  std::vector<std::string> left = {std::string(kManifestFileName), std::string(kPreviousManifestName)};
   for (const ShardEntry& entry : fourth.shards) left.push_back(entry.file);
   for (const ShardEntry& entry : fifth.shards) left.push_back(entry.file);
   EXPECT_THAT(FilesIn(folder_.path()), ::testing::UnorderedElementsAreArray(left));
@@ -190,6 +192,7 @@ TEST_F(EncodeTest, WhatAKilledEncodingLeavesTheNextOneRemoves) {
   std::vector<std::string> expected = CodeFilesOf(result.manifest);
   for (const ShardEntry& entry : built.shards) expected.push_back(entry.file);
   expected.emplace_back(kManifestFileName);
+  expected.emplace_back(kPreviousManifestName);
   EXPECT_THAT(FilesIn(folder_.path()), ::testing::UnorderedElementsAreArray(expected));
   ExpectSound(folder_.path());
 }
