@@ -31,7 +31,10 @@ class Reload {
     membership.Refresh();
     const std::shared_ptr<const View> view = membership.view();
     const auto known = view->collections().find(request.name());
-    if (known != view->collections().end()) before_ = known->second->generation;
+    if (known != view->collections().end()) {
+      before_ = known->second->generation;
+      revision_before_ = known->second->revision;
+    }
     for (ReloadOrder& order : InReloadOrder(*view, request.name(), MonotonicNow()))
       groups_.push_back({.order = std::move(order)});
     request_ = request;
@@ -41,13 +44,20 @@ class Reload {
   absl::StatusOr<v1::ReloadCollectionResponse> Run() {
     absl::Status status =
         ReloadWhile([](const Of& one) { return one.num_asked < std::max<size_t>(1, (one.order.num_alive + 1) / 2); });
+    if (status.ok()) status = ReloadUndecided([&](const Replica& replica) { return IsStale(replica); });
     // Requests name the new generation only if every group has it.
     if (status.ok()) status = ReloadWhile([](const Of& one) { return one.num_reloaded == 0; });
     if (!status.ok()) return status;
     // From here on requests name the new generation.
     membership_.Refresh();
     if (status = ReloadWhile([](const Of&) { return true; }); !status.ok()) return status;
-    if (status = ReloadUndecided(); !status.ok()) return status;
+    if (request_.generation() == 0) {
+      // No server has a new generation.
+      std::erase_if(undecided_, [&](const auto& asked) { return !IsStale(*asked.second); });
+      request_.set_generation(before_);
+    }
+    status = ReloadUndecided([](const Replica&) { return true; });
+    if (!status.ok()) return status;
     for (const Of& one : groups_) {
       if (one.away.ok() || one.was_reached) continue;
       membership_.Refresh();
@@ -80,11 +90,24 @@ class Reload {
     return absl::OkStatus();
   }
 
+  // Returns whether a server does not have the generation that requests named when the reload began, because it has
+  // missed a reload.
+  bool IsStale(const Replica& replica) const {
+    const std::shared_ptr<const v1::GetInfoResponse> info = replica.info();
+    const v1::CollectionInfo* const report = ReportAbout(request_.name(), info.get());
+    return before_ != 0 && report != nullptr && !report->has_live() && report->generation() != before_ &&
+           HasMissed(*report, before_, revision_before_);
+  }
+
   // Returns an error that ends the reload.
   absl::Status ReloadOne(Of& one, const std::shared_ptr<Replica>& replica) {
     // A call to a lost server would wait for half a minute. It is not needed: GenerationKeeper reloads the server
     // later.
     if (replica->is_lost()) return PassOver(one, *replica, replica->poll_status());
+    if (request_.generation() == 0 && IsStale(*replica)) {
+      undecided_.emplace_back(&one, replica);
+      return absl::OkStatus();
+    }
     const auto response = CallChecked(*one.order.group, *replica, kReloadRpc, request_, change_, membership_.metrics());
     if (response.ok()) {
       one.was_reached = has_reached_ = true;
@@ -118,12 +141,16 @@ class Reload {
     return absl::OkStatus();
   }
 
-  // Asks the servers again that had nothing new before another server decided which generation is meant. If their
-  // folders lack it, that is an error.
-  absl::Status ReloadUndecided() {
+  // When a server has decided which generation is meant, asks those that `wants` selects among the servers that had
+  // nothing new before that, or were not asked. If their folders lack the generation, that is an error.
+  absl::Status ReloadUndecided(const std::function<bool(const Replica&)>& wants) {
     if (request_.generation() == 0) return absl::OkStatus();
     for (const auto& [one, replica] : std::exchange(undecided_, {})) {
-      if (absl::Status status = ReloadOne(*one, replica); !status.ok()) return status;
+      if (!wants(*replica)) {
+        undecided_.emplace_back(one, replica);
+      } else if (absl::Status status = ReloadOne(*one, replica); !status.ok()) {
+        return status;
+      }
     }
     return absl::OkStatus();
   }
@@ -131,6 +158,7 @@ class Reload {
   Membership& membership_;
   const service::ChangeContext& change_;
   uint64_t before_ = 0;  // the generation that requests named when the reload began
+  uint64_t revision_before_ = 0;
   v1::ReloadCollectionRequest request_;
   std::vector<Of> groups_;  // does not change after the constructor
   std::vector<std::pair<Of*, std::shared_ptr<Replica>>> undecided_;

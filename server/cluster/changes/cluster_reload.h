@@ -15,10 +15,12 @@ namespace maxsim::cluster {
 // UNAVAILABLE between the first and the last reload.)
 //
 // If the request names no generation, the first server whose published generation is new decides for all. A server that
-// cannot be reached is passed over, and listed in the response: once it answers, GenerationKeeper tells it to load the
-// generation. But if that leaves a group without any server that was reached, returns UNAVAILABLE, which names a
-// server, after all others are reloaded. Passes over servers without the collection; returns NOT_FOUND if no server has
-// it. Any other error ends the reload at once.
+// has missed an earlier reload does not decide, because its folder may lack later generations: it is told the number.
+// If no server has a new generation, it is told the one that requests name. A server that cannot be reached is passed
+// over, and listed in the response: once it answers, GenerationKeeper tells it to load the generation. But if that
+// leaves a group without any server that was reached, returns UNAVAILABLE, which names a server, after all others are
+// reloaded. Passes over servers without the collection; returns NOT_FOUND if no server has it. Any other error ends the
+// reload at once.
 //
 // The response's `collection` is unset. `change.stop` must not be null. Blocks.
 absl::StatusOr<v1::ReloadCollectionResponse> ReloadCluster(Membership& membership,

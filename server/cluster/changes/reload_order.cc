@@ -1,6 +1,7 @@
 #include "server/cluster/changes/reload_order.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "collection/generations/kept_generations.h"
 #include "server/cluster/observed/collection_report.h"
@@ -49,6 +50,10 @@ std::vector<ReloadOrder> InReloadOrder(const View& view, const std::string& name
   return groups;
 }
 
+bool HasMissed(const v1::CollectionInfo& report, uint64_t generation, uint64_t revision) {
+  return std::pair(report.reload_revision(), report.generation()) < std::pair(revision, generation);
+}
+
 std::vector<Behind> FindBehind(const View& view) {
   std::vector<Behind> behind;
   for (const auto& [name, collection] : view.collections()) {
@@ -63,8 +68,8 @@ std::vector<Behind> FindBehind(const View& view) {
         if (!IsLoaded(*replica, info.get())) continue;
         const v1::CollectionInfo* const report = ReportAbout(name, info.get());
         if (report == nullptr || report->generation() == 0 || report->has_live()) continue;
-        if (report->reload_revision() >= revision) continue;
-        if (is_first && report->generation() != seen.generation) continue;
+        const bool serves_it = report->generation() == seen.generation;
+        if (!HasMissed(*report, seen.generation, revision) || (is_first && !serves_it)) continue;
         behind.push_back({group, replica, name, seen.generation, revision});
       }
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "maxsim/v1/rerank.pb.h"
 #include "server/cluster/groups/group.h"
 #include "server/cluster/groups/replica.h"
 #include "server/cluster/groups/view.h"
@@ -36,6 +37,11 @@ struct ReloadOrder {
 // group serves the old one.
 std::vector<ReloadOrder> InReloadOrder(const View& view, const std::string& name, absl::Time now);
 
+// Returns whether a server, by its report about a collection, has missed the reload with this revision that chose this
+// generation. The last reload that it has carried out is an older one; or it had nothing new when another server
+// decided which generation that reload means.
+bool HasMissed(const v1::CollectionInfo& report, uint64_t generation, uint64_t revision);
+
 // A replica that must be told to load the generation that requests name.
 struct Behind {
   std::shared_ptr<Group> group;
@@ -45,9 +51,9 @@ struct Behind {
   uint64_t revision = 0;    // of the reload that wants it
 };
 
-// Returns the replicas that have missed the reload which made requests name a generation, because they were dead or cut
-// off: they answer, and the last reload that they have carried out is an older one. A replica that has carried out a
-// later reload is ahead, and is left alone: an operator reloads one server after the other. If no reload has named the
+// Returns the replicas that answer, and have missed the reload which made requests name a generation (HasMissed), for
+// example because they were dead or cut off. A replica that has carried out a later reload is ahead, and is left alone:
+// an operator reloads one server after the other. If no reload has named the
 // generation, returns the replicas that have it, so that they note it; but only while every group can answer for the
 // collection. Live collections have no such generation.
 std::vector<Behind> FindBehind(const View& view);

@@ -84,6 +84,44 @@ TEST_F(ClusterReloadTest, AServerWithoutTheNewGenerationIsAnErrorAndTheOthersSer
   EXPECT_EQ((*membership_->view()->Find("c"))->generation, 2u);
 }
 
+// Otherwise a machine with old files would take the whole cluster back.
+TEST_F(ClusterReloadTest, AServerThatHasMissedAReloadDoesNotDecide) {
+  PublishOnAll(2);
+  ASSERT_TRUE(Reload().ok());
+  v1::CollectionInfo old = replica(0, 0).said();
+  old.set_generation(1);
+  old.set_reload_revision(1);
+  replica(0, 0).Say(old);
+  PublishOnAll(3);
+  const size_t before = told().size();
+  const auto response = Reload();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->collection().generation(), 3u);
+  std::vector<std::string> calls = told();
+  calls.erase(calls.begin(), calls.begin() + static_cast<ptrdiff_t>(before));
+  EXPECT_THAT(calls, ElementsAre("10 0", "00 3", "01 3", "11 3"));
+}
+
+TEST_F(ClusterReloadTest, IfNothingIsNewAServerThatHasMissedAReloadIsToldWhatTheOthersServe) {
+  PublishOnAll(2);
+  ASSERT_TRUE(Reload().ok());
+  v1::CollectionInfo old = replica(0, 0).said();
+  old.set_generation(1);
+  old.set_reload_revision(1);
+  replica(0, 0).Say(old);
+  Publish(0, 0, 1);  // its folder lacks generation 2
+  const absl::Status status = Reload().status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("server " + replica(0, 0).target() + " of group g0"));
+  EXPECT_EQ(told().back(), "00 2");
+  EXPECT_EQ(replica(0, 0).said().reload_revision(), 1u);
+  Publish(0, 0, 2);
+  const auto response = Reload();
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->collection().generation(), 2u);
+  EXPECT_EQ(replica(0, 0).said().generation(), 2u);
+}
+
 TEST_F(ClusterReloadTest, IfNothingIsNewNothingChanges) {
   PublishOnAll(1);
   const auto response = Reload();

@@ -127,6 +127,19 @@ TEST_F(ReloadOrderTest, AReplicaThatMissedAReloadIsToldWhenItAnswers) {
   EXPECT_THAT(BehindNow(), IsEmpty());
 }
 
+// When it was asked, nothing new was published in its folder, and then another server decided.
+TEST_F(ReloadOrderTest, AReplicaThatHadNothingNewIsToldWhatTheReloadMeant) {
+  SayOnAll(2, 6);
+  SayOf(1, 1, 1, 6);
+  EXPECT_EQ(LookAnew().generation, 2u);
+  EXPECT_THAT(BehindNow(), ElementsAre("11 2/6"));
+  // As long as requests name the generation before, the new one is left alone.
+  SayOnAll(1, 6);
+  SayOf(0, 0, 2, 6);
+  EXPECT_EQ(LookAnew().generation, 1u);
+  EXPECT_THAT(BehindNow(), IsEmpty());
+}
+
 // It missed going back to generation 1, and has the larger number.
 TEST_F(ReloadOrderTest, AReplicaThatMissedGoingBackIsToldToGoBack) {
   SayOnAll(1, 7);
