@@ -75,12 +75,15 @@ void RemoveLeftovers(const std::string& folder, const Manifest& published) {
 }
 
 void RemoveOldGenerations(const std::string& folder, const Manifest& published, const Manifest& before) {
-  // Without this manifest it is not known which files a server needs when it restarts, so all stay.
-  const absl::StatusOr<std::optional<ServedGeneration>> served = ReadServed(Folder(folder));
-  if (!served.ok()) return;
   std::set<std::string> files = FilesOf(published);
   files.merge(FilesOf(before));
-  if (served->has_value()) files.merge(FilesOf((*served)->manifest));
+  // A live collection's server needs no other generation. A note may be left from the time before it was live.
+  if (!published.log_sequence.has_value()) {
+    // Without this manifest it is not known which files a server needs when it restarts, so all stay.
+    const absl::StatusOr<std::optional<ServedGeneration>> served = ReadServed(Folder(folder));
+    if (!served.ok()) return;
+    if (served->has_value()) files.merge(FilesOf((*served)->manifest));
+  }
   RemoveFiles(folder, [&](const std::string& name) {
     const std::optional<int64_t> generation = GenerationOf(name);
     return generation.has_value() && *generation < published.generation - 1 && files.count(name) == 0;

@@ -16,8 +16,8 @@ namespace maxsim::collection {
 void RemoveLeftovers(const std::string& folder, const Manifest& published);
 
 // Removes the shards of old generations, except those that `published` or `before` names, or the manifest of the
-// generation that a server was told to serve (collection/generations/). (After a compaction, these may name old
-// shards.) `before` is the previous generation, which a reader may be about to open.
+// generation that a server was told to serve (collection/generations/), unless the collection is live. (After a
+// compaction, these may name old shards.) `before` is the previous generation, which a reader may be about to open.
 void RemoveOldGenerations(const std::string& folder, const Manifest& published, const Manifest& before);
 
 // Returns RESOURCE_EXHAUSTED if the folder's file system has less than `needed` bytes free.

@@ -86,6 +86,18 @@ TEST_F(KeptGenerationsTest, ANoteReplacesTheOneBeforeAndLeavesNoOtherFile) {
   }
 }
 
+// The collection became live, so its server compacts it and does not read the note.
+TEST_F(KeptGenerationsTest, ANoteKeepsNoFilesOfALiveCollection) {
+  ASSERT_TRUE(WriteServed({.manifest = Publish(), .revision = 17}, path()).ok());
+  const Manifest before = Publish();
+  Manifest live = Publish();
+  ASSERT_TRUE(HasShardOf(1));
+  live.log_sequence = 4;
+  RemoveOldGenerations(path(), live, before);
+  EXPECT_FALSE(HasShardOf(1));
+  EXPECT_TRUE(HasShardOf(2));
+}
+
 TEST_F(KeptGenerationsTest, ADamagedNoteIsAnErrorAndKeepsAllFiles) {
   Publish();
   Publish();
