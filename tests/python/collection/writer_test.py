@@ -291,6 +291,22 @@ class WriterTest(TemporaryFolderTest):
         self.write([(6, ONE)], self.target, 8)
         self.assertTrue((self.target / shards[0]).exists(), "the server may need it")
 
+    def test_a_note_that_the_writer_may_not_read_keeps_all_files(self):
+        self.write([(1, ONE)], self.target, 8)
+        published = (self.target / "collection.json").read_text()
+        note = self.target / "collection.served.json"
+
+        def refusing(path, *arguments, **options):
+            if str(path) == str(note):
+                raise PermissionError(13, "Permission denied", str(path))
+            return open(path, *arguments, **options)
+
+        note.write_text(published)
+        with mock.patch("maxsim.collection.manifest.open", refusing, create=True):
+            for number in (2, 3, 4):
+                self.write([(number, ONE)], self.target, 8)
+        self.assertTrue((self.target / "shard-000001-00000.safetensors").exists(), "the server may need it")
+
     def test_what_is_no_collection_is_refused(self):
         self.target.mkdir(parents=True)
         (self.target / "collection.json").write_text("{}")

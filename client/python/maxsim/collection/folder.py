@@ -191,7 +191,7 @@ class OutputFolder:
         """Keeps the manifest of the generation that a server was told to serve or, if there is none, of the published
         one, so that servers can go back to it."""
         for name in (SERVED_MANIFEST_FILE, MANIFEST_FILE):
-            with contextlib.suppress(CollectionError):
+            with contextlib.suppress(CollectionError, PermissionError):
                 if read_manifest(self.path, name) is not None:
                     return self._replace(PREVIOUS_MANIFEST_FILE, (self.path / name).read_bytes())
 
