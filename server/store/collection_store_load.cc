@@ -112,7 +112,8 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadWanted(
   const Folder& folder = *request->folder;
   absl::StatusOr<collection::Manifest> published = ReadPublished(folder);
   if (!published.ok()) return published.status();
-  FolderState state{.published = *std::move(published)};
+  FolderState state{.published = *std::move(published),
+                    .served = served == nullptr ? 0 : served->manifest().generation};
   std::optional<collection::SlotRange> partition = options_.partition;
   {
     const MutexLock lock(&mutex_);
@@ -202,7 +203,8 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   } else {
     if (served == nullptr) closed = std::exchange(entry->live, nullptr);
     entry->state = served == nullptr ? CollectionStatus::State::kFailed : CollectionStatus::State::kReady;
-    entry->error = loaded.status().ToString();
+    // A late command is refused because it is not needed any more: nothing is wrong with the collection.
+    if (served == nullptr || !absl::IsAborted(loaded.status())) entry->error = loaded.status().ToString();
   }
   return loaded;
 }

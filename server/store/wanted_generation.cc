@@ -52,7 +52,11 @@ absl::StatusOr<WantedGeneration> ChooseWanted(const Folder& folder, const Folder
     if (!found.ok()) return found.status();
     wanted.manifest = *std::move(found);
   }
-  if (wanted.revision == 0 && (target.generation != 0 || last != 0)) wanted.revision = OwnRevision(last);
+  if (wanted.revision != 0) return wanted;
+  const bool is_known = state.served == wanted.manifest.generation &&
+                        (!note->has_value() || (*note)->manifest.generation == state.served);
+  const bool has_news = target.generation != 0 || (last != 0 && !is_known);
+  wanted.revision = has_news ? OwnRevision(last) : last;
   return wanted;
 }
 

@@ -3,7 +3,9 @@
 // Without a note, a server loads what is published: when it starts, and at each reload. It makes a note when a reload
 // names a generation or has a revision, as those of routers do. From then on it updates the note at each reload, and
 // loads the noted generation when it starts, so that all servers of a cluster serve the generation that was commanded
-// last, whatever is published. Live collections have no note, because their servers compact on their own.
+// last, whatever is published. A reload of this server alone that finds nothing new keeps the last revision, so that
+// the server does not count as the one that was told last. Live collections have no note, because their servers compact
+// on their own.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,7 @@ struct LoadKind {
 struct FolderState {
   collection::Manifest published;
   bool is_live = false;
+  int64_t served = 0;     // the generation that is served; 0: none
   uint64_t revision = 0;  // of the last reload that this process has carried out; 0: none
 };
 

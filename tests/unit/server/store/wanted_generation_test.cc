@@ -108,7 +108,23 @@ TEST_F(WantedGenerationTest, AReloadThatNamesNoneLoadsWhatIsPublishedAndIsNotedT
   // The clock may be set back, or a router's may be ahead.
   ASSERT_TRUE(Reload({.generation = 2, .revision = own + 1'000'000'000'000}).ok());
   ASSERT_TRUE(Reload({}).ok());
+  EXPECT_EQ(served(), 3);
   EXPECT_EQ(status().reload_revision, own + 1'000'000'000'001);
+}
+
+// For example SIGHUP, for new certificates. With a later revision, a server that missed a reload would win over others.
+TEST_F(WantedGenerationTest, AReloadThatFindsNothingNewKeepsTheRevision) {
+  Restart();
+  ASSERT_TRUE(Reload({.generation = 1, .revision = 7}).ok());
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(Reload({}).ok());
+    EXPECT_FALSE(changed_);
+    EXPECT_EQ(status().reload_revision, 7u);
+    Restart();
+  }
+  ASSERT_TRUE(std::filesystem::remove(folder_ / collection::kServedManifestName));
+  ASSERT_TRUE(Reload({}).ok());
+  EXPECT_EQ(status().reload_revision, 7u);
 }
 
 TEST_F(WantedGenerationTest, ARollBackServesTheGenerationBeforeUntilTheNextReload) {
@@ -155,6 +171,7 @@ TEST_F(WantedGenerationTest, AnEarlierReloadThatArrivesLateIsRefused) {
     EXPECT_TRUE(absl::IsAborted(status)) << status;
     EXPECT_EQ(status.message(), "is 8, but this server has carried out a later reload, with revision 9");
     EXPECT_EQ(served(), 2);
+    EXPECT_EQ(this->status().error, "") << "the collection is as it should be";
     Restart();
   }
   EXPECT_TRUE(Reload({.generation = 1, .revision = 9}).ok()) << "of the same reload";
