@@ -18,8 +18,8 @@ TEST(NdcgTest, MatchesHandComputation) {
   EXPECT_DOUBLE_EQ(NdcgAt(Ids{"a", "b", "c"}, kGrades, 10), 1.0);
   // The gain of c, x, a is 1 + 0 + 3 / log2(4) = 2.5.
   EXPECT_NEAR(NdcgAt(Ids{"c", "x", "a"}, kGrades, 10), 2.5 / kIdeal, 1e-12);
-  // Together, the first two documents gain 1: c has grade 1, and x has no grade. The ideal gain of two documents is that
-  // of a and b, 3 + 2 / log2(3).
+  // Together, the first two documents gain 1: c has grade 1, and x has no grade. The ideal gain of two documents is
+  // that of a and b, 3 + 2 / log2(3).
   EXPECT_NEAR(NdcgAt(Ids{"c", "x", "a"}, kGrades, 2), 1.0 / (3 + 2 / std::log2(3.0)), 1e-12);
   EXPECT_EQ(NdcgAt(Ids{"x", "z"}, kGrades, 10), 0);
 }
