@@ -22,6 +22,7 @@ namespace maxsim::collection {
 namespace {
 
 constexpr std::string_view kRevisionKey = "reload_revision";
+constexpr std::string_view kAdvice = "; remove the file to serve the published generation";
 
 // Reads the revision of a served manifest, a key of the outermost object.
 class RevisionEvents : public JsonEvents {
@@ -75,13 +76,14 @@ absl::StatusOr<std::optional<ServedGeneration>> ReadServed(const Folder& folder)
   if (!text.ok()) return text.status();
   if (!text->has_value()) return std::nullopt;
   absl::StatusOr<Manifest> manifest = Parse(folder, kServedManifestName, **text);
-  if (!manifest.ok()) return manifest.status();
+  if (!manifest.ok()) {
+    return absl::Status(manifest.status().code(), Cat(std::string(manifest.status().message()), kAdvice));
+  }
   RevisionEvents events;
   if (absl::Status status = events.Parse(**text); !status.ok()) return absl::DataLossError(status.message());
   if (events.revision() < 1 || events.revision() > static_cast<int64_t>(kMaxReloadRevision)) {
     return absl::DataLossError(Cat(JoinPath(folder.path(), kServedManifestName), ": ", kRevisionKey, ": ",
-                                   events.revision(), ", expected 1 to ", kMaxReloadRevision,
-                                   "; remove the file to serve the published generation"));
+                                   events.revision(), ", expected 1 to ", kMaxReloadRevision, kAdvice));
   }
   return ServedGeneration{.manifest = *std::move(manifest), .revision = static_cast<uint64_t>(events.revision())};
 }

@@ -104,6 +104,7 @@ TEST_F(KeptGenerationsTest, ADamagedNoteIsAnErrorAndKeepsAllFiles) {
   const std::string note = folder_.Path(kServedManifestName);
   WriteBytes(note, "{\"reload_revision\": 3");
   EXPECT_TRUE(absl::IsDataLoss(ReadServed(Folder(path())).status()));
+  EXPECT_THAT(std::string(ReadServed(Folder(path())).status().message()), HasSubstr("; remove the file to serve"));
   for (const std::string& revision : {std::string("0"), std::string("9007199254740992"), std::string("\"1\"")}) {
     std::string text = ReadBytes(folder_.Path(kManifestFileName));
     WriteBytes(note, text.replace(0, 1, "{\"reload_revision\": " + revision + ","));
