@@ -8,12 +8,12 @@
 //   absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(request);
 //
 // Deadlines: every call has a timeout that covers all of its attempts. Each attempt sends the server the time that is
-// left. Retries: see client/retry.h. Rerank, Explain, Upsert, Delete, Get, Count, Facets, GetInfo and ListCollections
-// are retried. LoadCollection and the other calls that change which collections there are, or how they are stored, are
-// tried once: if the answer to a first attempt was lost, a second attempt would report a conflict with the first.
-// Before such a call, the client waits up to a second for a connection. Errors: they have the server's code and
-// message. If a call failed without a retry, RetryAfter (client/status.h) returns the server's hint when to try again.
-// A Client is thread-safe and owns the connections, so a process should create one and keep it.
+// left. Retries: see client/retry.h. Rerank, Explain, Upsert, Delete, Get, Scroll, Count, Facets, GetInfo and
+// ListCollections are retried. LoadCollection and the other calls that change which collections there are, or how they
+// are stored, are tried once: if the answer to a first attempt was lost, a second attempt would report a conflict with
+// the first. Before such a call, the client waits up to a second for a connection. Errors: they have the server's code
+// and message. If a call failed without a retry, RetryAfter (client/status.h) returns the server's hint when to try
+// again. A Client is thread-safe and owns the connections, so a process should create one and keep it.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,9 @@
 // Counts lossy tokens: tokens whose vectors i8 storage represents badly.
 //
 // A document has one scale, which its largest value determines. So tokens with much smaller values are rounded to few
-// steps or to zeros. The stored elements show both cases, so a reader of a collection counts the same tokens as its
-// writer.
+// steps or to zeros. The stored elements show both cases, so a reader of a collection finds every lossy token that
+// its writer counted. A reader also counts tokens that were all zeros before they were quantised; a writer that knows
+// their values leaves them out.
 #pragma once
 
 #include <cstdint>

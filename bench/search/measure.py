@@ -48,8 +48,9 @@ def refined_percentiles(answers: Sequence[Answer]) -> Dict[str, float]:
 def measure(
     system: System, questions: Sequence[np.ndarray], truth: Truth, k: int, search: Dict[str, Any], seconds: float
 ) -> Dict[str, Any]:
-    """Asks all questions in large batches, and then one after another, for about `seconds` each. A fast system gets
-    the questions several times. A slow system gets only some of them, and "questions" in the row says how many."""
+    """Asks all questions in large batches, and then single questions one after another, for about `seconds` each. A
+    fast system gets the questions several times. A slow system gets SLOW times `seconds` for the batches; the questions
+    that are left then are not asked in batches, and "questions" in the row says how many were."""
     begin = time.perf_counter()
     system.search_many(questions[:WARM_UP], k, search)
     rate = len(questions[:WARM_UP]) / (time.perf_counter() - begin)

@@ -26,7 +26,8 @@ std::optional<CollectionPath> ParseCollectionPath(std::string_view path);
 // Returns NAME if `path` is /v1/collections/NAME, for which GET returns a description; else nullopt.
 std::optional<std::string> CollectionOf(std::string_view path);
 
-// Returns which change a request with this method and path makes, or nullopt if it makes none.
+// Returns what a request with this method and path asks for (to create, compact or snapshot the collection, or to set
+// its layout), or nullopt if it asks for none of these.
 std::optional<CollectionCall> FindCollectionCall(std::string_view method, const CollectionPath& path);
 
 // Returns the methods that a path takes, as text for the header Allow. If `changes` is false, returns only the methods

@@ -11,10 +11,11 @@
 
 namespace maxsim::service {
 
-// Returns the documents of the request's ids, and as missing the ids that the collection does not hold or that are not
-// visible. `live` gives the versions; if it is null, documents have none. `readers` limits the calls that read token
-// vectors at the same time. Errors are those of DocumentService::Get, and the ABORTED of
-// DocumentReader::CorrectVersions.
+// Returns the documents of the request's ids, and as missing the ids that the collection does not hold or whose
+// document the filter request.visible excludes. `live` gives the versions; if it is null, documents have none.
+// `readers` limits the calls that read token vectors at the same time. Errors are those of DocumentService::Get, and
+// ABORTED if a document was written meanwhile and the version that was read is no longer known
+// (DocumentReader::CorrectVersions).
 absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, const store::Collection& collection,
                                               const store::LiveDocuments* live, const RequestLimits& limits,
                                               ConcurrencyLimit* readers);

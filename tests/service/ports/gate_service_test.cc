@@ -202,7 +202,8 @@ TEST_F(GateServiceTest, AFloodOfBytesAfterAHealthCheckEndsTheConnection) {
   gate::Packer packer;
   ScriptedConnection client(*running);
   ASSERT_TRUE(client.Send(Begin() + gate::Call(packer, 1, kCheckPath, "")));
-  // At its rate limit, the server would need more time to read these calls than the test may take.
+  // 16 MiB of data for this one call. At the rate limit of clients without a token (16 KiB/s), the server would read
+  // them for a quarter of an hour. So it must close the connection instead.
   std::string bytes;
   for (int frame = 0; frame < 1024; ++frame) {
     bytes += Frame(FrameType::kData, 0, 1, std::string(gate::kMaxFrameBytes, 'x'));

@@ -28,9 +28,9 @@ void AddDocumentIds(CLI::App& command, DocumentIds& ids);
 // Throws CLI::ValidationError if the command line has neither ids nor --ids-file.
 void CheckDocumentIds(const DocumentIds& ids);
 
-// Returns the ids, converted to the id type of the collection on the server. Errors are those of
-// Context::FindCollection and of the file. INVALID_ARGUMENT if there is no id, or if the collection has integer ids and
-// an id is no integer.
+// Returns the ids of the command line, or those of the file that --ids-file names, converted to the id type of the
+// collection on the server. Errors are those of Context::FindCollection and of reading that file. INVALID_ARGUMENT if
+// there is no id, or if the collection has integer ids and an id is no integer.
 absl::StatusOr<v1::Candidates> ReadDocumentIds(const DocumentIds& ids, Context& context);
 
 // Copies at most `count` ids, starting with number `first`, into a request. Returns the number of copied ids.

@@ -19,7 +19,8 @@ namespace {
 // Counts the query tiles that queries take if their tails share query tiles.
 class PackedQueryTiles {
  public:
-  // Counts a query of `num_tokens` tokens. `to_partials` says whether its query tiles write partial sums or scores.
+  // Counts a query of `num_tokens` tokens. `to_partials` is true if its query tiles write partial sums, and false if
+  // they write scores. Only tails that write the same share a query tile.
   void Add(int64_t num_tokens, bool to_partials) {
     const int64_t rows = PackedRows(num_tokens);
     whole_ += rows / kQueryTileTokens;
