@@ -148,8 +148,8 @@ NamedGeneration ChooseGeneration(const std::vector<GroupSaid>& groups, uint64_t 
   int64_t best_count = -1;
   for (const auto& [generation, revision] : revisions) {
     if (is_named_still && revision < named_before) continue;
-    const int64_t count =
-        std::count_if(groups.begin(), groups.end(), [&](const GroupSaid& group) { return group.Has(generation); });
+    const int64_t count = std::count_if(groups.begin(), groups.end(),
+                                        [number = generation](const GroupSaid& group) { return group.Has(number); });
     if (std::tie(count, revision, generation) < std::tie(best_count, best.revision, best.generation)) continue;
     best = {.generation = generation, .revision = revision};
     best_count = count;
