@@ -19,7 +19,7 @@ using testing::HasSubstr;
 class CandidateMaskTest : public testing::Test {
  protected:
   // Makes the first `num_candidates` of `num_documents` documents the candidates.
-  void SetUp(int64_t num_candidates, int64_t num_documents) {
+  void MakeQuery(int64_t num_candidates, int64_t num_documents) {
     num_documents_ = num_documents;
     list_.resize(static_cast<size_t>(num_candidates));
     std::iota(list_.begin(), list_.end(), 0u);
@@ -46,22 +46,22 @@ class CandidateMaskTest : public testing::Test {
 
 TEST_F(CandidateMaskTest, IsUsedForLongDenseListsThatAllQueriesShare) {
   const auto used = [&] { return SharedMask({&query_, 1}, num_documents_) == words_.data(); };
-  SetUp(kMinMaskedCandidates, kMinMaskedCandidates);
+  MakeQuery(kMinMaskedCandidates, kMinMaskedCandidates);
   EXPECT_TRUE(used());
-  SetUp(kMinMaskedCandidates - 1, kMinMaskedCandidates);
+  MakeQuery(kMinMaskedCandidates - 1, kMinMaskedCandidates);
   EXPECT_FALSE(used()) << "a shorter list";
-  SetUp(kMinMaskedCandidates, kMinMaskedCandidates * 16);
+  MakeQuery(kMinMaskedCandidates, kMinMaskedCandidates * 16);
   EXPECT_TRUE(used()) << "half of the list's bytes";
-  SetUp(kMinMaskedCandidates, kMinMaskedCandidates * 16 + 1);
+  MakeQuery(kMinMaskedCandidates, kMinMaskedCandidates * 16 + 1);
   EXPECT_FALSE(used()) << "more than half of the list's bytes";
-  SetUp(kMinMaskedCandidates, kMinMaskedCandidates);
+  MakeQuery(kMinMaskedCandidates, kMinMaskedCandidates);
   query_.mask = nullptr;
   EXPECT_FALSE(used()) << "without a bitmap";
   EXPECT_EQ(SharedMask({}, num_documents_), nullptr);
 }
 
 TEST_F(CandidateMaskTest, IsNotUsedIfTheQueriesDiffer) {
-  SetUp(kMinMaskedCandidates, kMinMaskedCandidates);
+  MakeQuery(kMinMaskedCandidates, kMinMaskedCandidates);
   std::vector<Query> queries(2, query_);
   EXPECT_EQ(SharedMask(queries, num_documents_), words_.data());
   const std::vector<uint64_t> other = words_;
@@ -77,7 +77,7 @@ TEST_F(CandidateMaskTest, IsNotUsedIfTheQueriesDiffer) {
 
 TEST_F(CandidateMaskTest, WrongBitmapsAreRefused) {
   constexpr int64_t kDocuments = kMinMaskedCandidates + 30;
-  SetUp(kMinMaskedCandidates, kDocuments);
+  MakeQuery(kMinMaskedCandidates, kDocuments);
   EXPECT_EQ(Error(CandidateForm::kSharedMask), "");
   words_[0] ^= 1;
   EXPECT_EQ(Error(CandidateForm::kSharedMask),
@@ -90,11 +90,11 @@ TEST_F(CandidateMaskTest, WrongBitmapsAreRefused) {
 }
 
 TEST_F(CandidateMaskTest, ListsAreCheckedUnlessABitmapIsUsed) {
-  SetUp(kMinMaskedCandidates, kMinMaskedCandidates);
+  MakeQuery(kMinMaskedCandidates, kMinMaskedCandidates);
   list_.back() = static_cast<uint32_t>(kMinMaskedCandidates);
   EXPECT_THAT(Error(CandidateForm::kList), HasSubstr("queries[0].ordinals[65535] is 65536"));
   EXPECT_EQ(Error(CandidateForm::kSharedMask), "");
-  SetUp(100, 100);
+  MakeQuery(100, 100);
   list_.back() = 100;
   EXPECT_THAT(Error(CandidateForm::kSharedMask), HasSubstr("queries[0].ordinals[99] is 100"))
       << "too short a list for a bitmap";
