@@ -27,9 +27,9 @@ struct NpyHeader {
 // Longer headers are refused; NumPy's own limit is 10,000.
 inline constexpr int64_t kMaxNpyHeaderBytes = 65536;
 
-// Parses the header at the front of `bytes`, of which the first 12 + kMaxNpyHeaderBytes are enough. `total_bytes` is
-// the size of the file or archive member. Returns INVALID_ARGUMENT if this is not a .npy file, its size does not match
-// the shape, or its byte order, element order or element type is not supported.
+// Parses the header at the front of `bytes`. The first 12 + kMaxNpyHeaderBytes bytes of the file are enough.
+// `total_bytes` is the size of the file or archive member. Returns INVALID_ARGUMENT if this is not a .npy file, its
+// size does not match the shape, or its byte order, element order or element type is not supported.
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view bytes, int64_t total_bytes);
 
 // A memory-mapped .npy file. The file must not change while this object lives.

@@ -29,7 +29,7 @@ absl::Status CheckFileFormat(const Folder& folder, const std::string& name, std:
   return status.ok() ? status : Prefix(Cat(file->path(), ": "), status);
 }
 
-// Checks the format of the files of one kind, of which only one version exists so far, and adds the kind to `formats`.
+// Checks the format of all files of one kind, and adds the kind to `formats`. Only one version of this format exists.
 // Adds nothing if there are no files.
 absl::Status AddFiles(const Folder& folder, std::string_view kind, const std::vector<std::string>& names,
                       std::string_view format, std::string_view version, std::vector<FormatInUse>* formats) {

@@ -102,8 +102,9 @@ double LargestTarget(const WordValues& values) {
 // Writes the windows' coefficients and the bits' weights of four words to `code`. A coefficient of 1 stands for `unit`.
 void SolveWords(const WordColumns& columns, const WordValues& values, double unit, TokenCode* code) {
   std::array<Pairs, 32 + 7> coefficients = {};  // those beyond a word's last bit stay 0
-  // What the windows that end at the 7 bits above `bit` add to the weight of `bit`: the sum of coefficients[bit + t] *
-  // 2^(7 - t) for t = 1 .. 7. All of these numbers are integers far below 2^53, so the operations are exact.
+  // The windows that end at the 7 bits above `bit` add `above` to the weight of `bit`. `above` is the sum of
+  // coefficients[bit + t] * 2^(7 - t) for t = 1 .. 7. All of these numbers are integers far below 2^53, so the
+  // operations are exact.
   Pairs above = {};
   for (int32_t bit = 31; bit >= 0; --bit) {
     for (int32_t pair = 0; pair < kPairs; ++pair) {

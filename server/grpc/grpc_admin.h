@@ -30,7 +30,7 @@ using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<v1::Admin::WithRa
 
 class GrpcAdmin : public RawAdmin {
  public:
-  // All arguments must outlive the gRPC server. `tracer` may be null: no traces.
+  // All arguments must outlive the gRPC server. If `tracer` is null, no calls are traced.
   GrpcAdmin(service::CollectionApi* collections, const service::Authenticator* authenticator, service::Worker* worker,
             Metrics* metrics, service::CallTracker* calls, const tracing::Tracer* tracer)
       : collections_(collections),

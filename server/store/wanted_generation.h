@@ -23,7 +23,7 @@ struct LoadKind {
   ReloadTarget target = {};  // of a reload
 };
 
-// What is known of a collection when one of its generations is to be loaded.
+// Describes a collection and its folder before a generation is loaded.
 struct FolderState {
   collection::Manifest published;
   bool is_live = false;

@@ -126,7 +126,7 @@ TEST_F(GpuTopKTest, EveryWayOfCallingGivesTheSameResults) {
   }
 }
 
-// Scores a shard of more than a million documents, all of which are candidates.
+// All documents of the shard, more than a million, are candidates.
 TEST_F(GpuTopKTest, AShardOfAMillionDocuments) {
   const RandomDocuments documents =
       MakeDocuments(TestSeed(), ScalarType::kF16, 8, std::vector<int64_t>((1 << 20) + 1, 1));

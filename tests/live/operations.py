@@ -40,8 +40,8 @@ class Generator:
 
     def _document(self):
         chooser = self.chooser
-        # There are only 60 different sets of vectors, so many documents have equal scores. Their ranks then depend on
-        # the order of the collection.
+        # Documents share 60 sets of vectors, so many have equal scores. The collection ranks documents with equal
+        # scores in its own order.
         version = chooser.randrange(1, 6) if chooser.random() < 0.35 else 0
         payload = chooser.randrange(1, 40) if chooser.random() < 0.5 else 0
         return [self._id(), chooser.randrange(60), version, payload, chooser.choice(["f32", "f32", "f16"])]

@@ -1,5 +1,5 @@
 // Computes a sum over columns for each pair of rows, in FP32, for operators whose rows are too long for registers. A
-// thread block of 256 threads computes a tile of 128 x 64 pairs, of which each thread has 8 x 4.
+// thread block of 256 threads computes a tile of 128 x 64 pairs. Each thread computes 8 x 4 pairs of the tile.
 #pragma once
 
 #include <cuda_runtime.h>

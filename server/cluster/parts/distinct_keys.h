@@ -15,8 +15,8 @@ namespace maxsim::cluster {
 template <typename Key>
 class DistinctKeys {
  public:
-  // Has room for `max_keys` keys, which must be fewer than 2^31. It keeps views of strings, which must outlive the
-  // table.
+  // Makes a table with room for `max_keys` keys; `max_keys` must be below 2^31. Keys that are strings are stored as
+  // views, and the strings must outlive the table.
   explicit DistinctKeys(size_t max_keys) : slots_(std::bit_ceil(2 * max_keys + 1)) { keys_.reserve(max_keys); }
 
   // Adds the key, which may have any value (0, too). Returns false, and changes nothing, if the table already has it.

@@ -25,7 +25,7 @@ absl::Status TooLarge(int num_documents, uint64_t num_bytes, const RequestLimits
 }
 
 // Adds the documents with these ids to `reader`. `get` returns the id of an element of `ids`. Calls `add_missing` for
-// each id that the collection does not hold, or whose document is not in `visible` (null: all are visible).
+// each id that the collection does not hold, or whose document `visible` lacks. If `visible` is null, it lacks none.
 template <typename Element, typename Get, typename AddMissing>
 absl::Status ReadAll(absl::Span<const Element> ids, const store::Collection& collection,
                      const store::MatchingDocuments* visible, const RequestLimits& limits, DocumentReader& reader,

@@ -46,7 +46,7 @@ inline std::vector<RankedDocument> Ranked(const v1::QueryResult& result) {
   return hits;
 }
 
-// Returns `count` documents. The first seven differ and all others repeat them, so many documents have equal scores.
+// Returns `count` documents with seven different sets of vectors, so that many documents have equal scores.
 inline RandomDocuments TiedDocuments(int64_t count) {
   std::vector<int64_t> lengths;
   for (int64_t document = 0; document < count; ++document) lengths.push_back(1 + document % 7);

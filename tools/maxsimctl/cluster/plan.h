@@ -89,7 +89,8 @@ struct PlanOptions {
   bool allow_gaps = false;
 };
 
-// What this run has already waited for. No server reports it, so a new run starts with the defaults and waits again.
+// The states of the cluster that this run has waited for. Servers do not report these states, so another run waits
+// again.
 struct Progress {
   uint64_t settled_revision = 0;     // the routers use this revision of the layout, or a later one
   bool is_ready_for_layout = false;  // the routers know that the servers hold the slots of the wanted layout

@@ -24,7 +24,8 @@ std::vector<StreamMessage> ReceiveOne(OrderedStream& stream) {
   return messages;
 }
 
-// The fake server's clock is years behind this machine's. Only the server's clock may decide whether a message is late.
+// The fake server's clock shows a time years before that of this machine. Only the server's clock may decide whether a
+// message is late.
 TEST(NatsLateMessagesTest, AMessageIsLateIfTheStreamTakesItAfterItsExpiry) {
   FakeNats server("c");
   NatsOptions options;
