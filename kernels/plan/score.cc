@@ -10,6 +10,7 @@
 #include "kernels/plan/cost_model.h"
 #include "kernels/plan/device_limits.h"
 #include "kernels/plan/hopper_deep_shape.h"
+#include "kernels/plan/hopper_ring.h"
 #include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/hopper_wide_shape.h"
 #include "kernels/plan/portable_shape.h"
@@ -101,35 +102,10 @@ bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
          (streamable && fits(false, 1, 3)) || fits(true, 1, kMinStages) || (streamable && fits(false, 1, kMinStages));
 }
 
-// Fills in the plan of a Hopper kernel. The kernel's ring takes all the shared memory. The kernel runs on every
-// multiprocessor, and divides the work among thread blocks itself.
+// Fills in the plan of a Hopper kernel. It runs on every multiprocessor and assigns the work to thread blocks itself.
 void PlanHopper(absl::Span<const QueryGroupShape> groups, const DeviceLimits& limits, double document_bytes,
                 ScorePlan& plan) {
-  plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
-  plan.query_resident = true;
-  plan.blocks_per_sm = 1;
-  if (IsWide(plan.tile)) {
-    plan.num_chunks = static_cast<int32_t>(CeilDiv(plan.row_bytes, kWideHalfBytes));
-    plan.tile_tokens = kWideTokens;
-    plan.threads = kWideThreads;
-    plan.stages = WideStages(plan.num_chunks);
-    plan.shared_bytes = WideSharedBytes(plan.num_chunks);
-  } else if (IsDeep(plan.tile)) {
-    const DeepShape shape = DeepShapeOf(plan.tile, plan.row_bytes, limits.shared_bytes_per_block);
-    plan.num_chunks = DeepChunks(plan.row_bytes);
-    plan.tile_tokens = kDeepTokens;
-    plan.threads = kDeepThreads;
-    plan.query_resident = shape.query_resident;
-    plan.stages = shape.stages;
-    plan.shared_bytes = DeepLayoutOf(plan.tile, shape, plan.num_chunks).total;
-  } else {
-    const StreamShape shape = StreamShapeOf(plan.row_bytes);
-    plan.num_chunks = 1;
-    plan.tile_tokens = shape.tile_tokens;
-    plan.threads = shape.threads();
-    plan.stages = shape.stages;
-    plan.shared_bytes = shape.Layout().total;
-  }
+  PlanHopperRing(limits, plan);
   plan.num_row_tiles = RowTiles(groups, plan.tile);
   plan.num_half_tiles = plan.tile == ScoreTile::kWide128 ? plan.num_row_tiles : CountHalfTiles(groups, plan.tile);
   plan.row_tiles_at_once = 1;

@@ -129,9 +129,9 @@ class CudaDocuments final : public LoadedDocuments {
       return;
     }
     maps_.emplace();
-    const absl::Status status =
+    const cudaError_t error =
         sm90::DescribeDocuments(shape_.type, tokens_, shape_.num_tokens, shape_.row_bytes(), *maps_);
-    if (!status.ok()) maps_.reset();  // The portable kernels score them then.
+    if (error != cudaSuccess) maps_.reset();  // The portable kernels score them then.
   }
 
   Shape shape_;

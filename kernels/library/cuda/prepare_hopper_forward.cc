@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <limits>
 
+#include "kernels/cuda/score/hopper_common/describe_maps.h"
 #include "kernels/library/cuda/hopper_forward.h"
+#include "kernels/plan/hopper_wide_shape.h"
 
 namespace maxsim::library {
 namespace {
@@ -16,42 +16,6 @@ constexpr int64_t kTilesOfStart = 6;
 // A multiprocessor can run one or two thread blocks at a time (places), one after another in each place. Lists are
 // split into at most this many thread blocks per place.
 constexpr int64_t kMaxRounds = 24;
-
-using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
-
-// Returns the driver's function cuTensorMapEncodeTiled, or null if the driver does not have it. Looks it up at run
-// time, so that the library does not link the driver.
-EncodeTiled FindEncodeTiled() {
-  static std::atomic<EncodeTiled> known = nullptr;
-  EncodeTiled encode = known.load(std::memory_order_relaxed);
-  if (encode != nullptr) return encode;
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found) !=
-          cudaSuccess ||
-      found != cudaDriverEntryPointSuccess) {
-    cudaGetLastError();
-    return nullptr;
-  }
-  encode = reinterpret_cast<EncodeTiled>(function);
-  known.store(encode, std::memory_order_relaxed);
-  return encode;
-}
-
-bool Describe(const maxsim_tokens& documents, ScalarType type, int64_t row_bytes, CUtensorMap* map) {
-  const EncodeTiled encode = FindEncodeTiled();
-  if (encode == nullptr) return false;
-  const std::array<cuuint64_t, 2> dims = {static_cast<cuuint64_t>(documents.dim),
-                                          static_cast<cuuint64_t>(documents.num_rows)};
-  const std::array<cuuint64_t, 1> strides = {static_cast<cuuint64_t>(row_bytes)};
-  const std::array<cuuint32_t, 2> box = {kHopperHalfBytes / static_cast<cuuint32_t>(SizeOf(type)), kHopperBoxTokens};
-  const std::array<cuuint32_t, 2> steps = {1, 1};
-  const CUtensorMapDataType element =
-      type == ScalarType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-  return encode(map, element, dims.size(), const_cast<void*>(documents.rows), dims.data(), strides.data(), box.data(),
-                steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
 
 // Returns the number of multiprocessors of the current device, or 0 if it is not a Hopper GPU.
 int64_t HopperProcessors() {
@@ -121,7 +85,9 @@ bool PrepareHopperForward(const ForwardParams& forward, ScalarType type, HopperF
   params->plan = PlanHopperForward(problem, forward.plan.query_tiles, processors);
   if (params->plan.num_blocks > INT32_MAX) return false;
   params->forward = forward;
-  return Describe(problem.documents, type, forward.plan.row_bytes, &params->documents);
+  static_assert(kHopperHalfBytes == kWideHalfBytes);
+  return cuda::sm90::DescribeRows(type, problem.documents.rows, problem.documents.num_rows, forward.plan.row_bytes,
+                                  kHopperBoxTokens, params->documents) == cudaSuccess;
 }
 
 }  // namespace maxsim::library

@@ -13,6 +13,7 @@
 #include "kernels/cuda/score/hopper_wide/kernel.h"
 #include "kernels/cuda/score/portable/kernel.h"
 #include "kernels/cuda/score/residual/kernel.h"
+#include "kernels/plan/claims.h"
 #include "kernels/plan/order.h"
 #include "kernels/plan/score.h"
 #include "kernels/plan/shares.h"
@@ -59,23 +60,6 @@ absl::StatusOr<CandidateOrder> ScoreLauncher::OrderCandidates(const ScorePass& p
   return call.order;
 }
 
-// Returns the number of candidates that a thread block claims at a time (ExecutorTuning::claim_tokens).
-int32_t ScoreLauncher::ClaimCandidates(const ScorePass& pass) const {
-  const ExecutorTuning& tuning = context_.tuning;
-  const CallInput& input = context_.workspace.input;
-  const ScorePlan& plan = input.score_plan();
-  const int64_t mean_tokens = std::max<int64_t>(pass.mean_tokens, 1);
-  const int64_t least = tuning.least_claim_tokens / mean_tokens;
-  const int64_t by_tokens = tuning.claim_tokens / mean_tokens;
-  const int64_t candidates = std::min(input.pass_candidates(), pass.count) * plan.num_row_tiles;
-  const int64_t by_blocks = candidates / (int64_t{plan.grid()} * tuning.claims_per_block);
-  // A claim has at most as many candidates as an even share gives each thread block. This limit matters if a call has
-  // few short documents.
-  const int64_t even = candidates / plan.grid();
-  return static_cast<int32_t>(
-      std::clamp<int64_t>(std::min(std::max(std::min(by_tokens, by_blocks), least), even), 1, 32));
-}
-
 void ScoreLauncher::FillPass(const ScorePass& pass, ScoreParams& params) const {
   const Workspace& workspace = context_.workspace;
   const CallInput& input = workspace.input;
@@ -112,7 +96,8 @@ void ScoreLauncher::FillWorkQueue(const ScorePass& pass, int64_t first, int64_t 
                                   WorkQueueParams& params) const {
   const ScorePlan& plan = context_.workspace.input.score_plan();
   FillHopper(pass, first, count, params);
-  params.claim_candidates = ClaimCandidates(pass);
+  const int64_t candidates = std::min(context_.workspace.input.pass_candidates(), pass.count) * plan.num_row_tiles;
+  params.claim_candidates = ClaimCandidates(pass.mean_tokens, candidates, plan.grid(), context_.tuning.claims);
   params.start_tiles = StartTiles::Of(plan.grid(), static_cast<int32_t>(plan.num_row_tiles),
                                       static_cast<int32_t>(plan.num_half_tiles), params.pattern.regular);
   params.order = order;
@@ -194,7 +179,7 @@ absl::Status ScoreLauncher::LaunchScores(const ScorePass& pass) const {
   if (IsDeep(plan.tile)) {
     ScoreParams params{};
     FillPass(pass, params);
-    MAXSIM_RETURN_IF_ERROR(
+    MAXSIM_RETURN_IF_CUDA_ERROR(
         sm90::DescribeQueries(plan.type, params.query_rows, input.num_rows(), plan.row_bytes, plan.tile, query_map));
   }
   const PartialSumsCall sums = {workspace.DeviceInput<PartialSums>(layout.partial_sums), input.num_partial_sums(),

@@ -56,7 +56,6 @@ class ScoreLauncher {
  private:
   absl::Status JoinLists() const;
   absl::StatusOr<CandidateOrder> OrderCandidates(const ScorePass& pass) const;
-  int32_t ClaimCandidates(const ScorePass& pass) const;
   // Fills in the parameters that are the same for every launch of the pass.
   void FillPass(const ScorePass& pass, ScoreParams& params) const;
   // These fill in the parameters of the launch that scores `count` candidates of the pass, from candidate `first` on.

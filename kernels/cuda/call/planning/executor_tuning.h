@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/call/planning/call_wait.h"
 #include "kernels/cuda/score/hopper_stream/single_launch_call.h"
+#include "kernels/plan/claims.h"
 #include "kernels/plan/shares.h"
 
 namespace maxsim::cuda {
@@ -45,13 +46,7 @@ struct ExecutorTuning {
   // results. If not set, the kernels of zero-copy calls note the times.
   bool stage_events = false;
 
-  // A thread block of a wide or deep kernel claims documents of about `claim_tokens` tokens at a time, because each
-  // claim costs some instructions. If that would give a thread block fewer than `claims_per_block` claims, claims are
-  // smaller, so that all thread blocks end at about the same time. But they have at least `least_claim_tokens` tokens,
-  // because the answer to a claim takes as long as multiplying two token tiles of INT8.
-  int64_t claim_tokens = 1024;
-  int64_t claims_per_block = 24;
-  int64_t least_claim_tokens = 256;
+  ClaimTuning claims;  // how much the thread blocks of wide and deep kernels claim at a time
 };
 
 }  // namespace maxsim::cuda

@@ -1,12 +1,8 @@
 #include "kernels/cuda/score/hopper_common/describe_maps.h"
 
-#include <cuda_runtime_api.h>
-
 #include <array>
 #include <atomic>
 
-#include "absl/strings/str_cat.h"
-#include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/plan/hopper_deep_shape.h"
 #include "kernels/plan/hopper_shape.h"
 #include "kernels/plan/hopper_wide_shape.h"
@@ -17,31 +13,32 @@ namespace {
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
-// Finds the driver's function cuTensorMapEncodeTiled. Looks the function up at run time, so that the program need not
-// link the driver's library.
-absl::Status Find(EncodeTiled& encode) {
+// Returns the driver's function cuTensorMapEncodeTiled, or null if the driver has no such function. It is looked up at
+// run time so that the program need not link the driver's library.
+EncodeTiled FindEncodeTiled() {
   static std::atomic<EncodeTiled> known = nullptr;
-  encode = known.load(std::memory_order_relaxed);
-  if (encode != nullptr) return absl::OkStatus();
+  EncodeTiled encode = known.load(std::memory_order_relaxed);
+  if (encode != nullptr) return encode;
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
-  MAXSIM_RETURN_IF_CUDA_ERROR(
-      cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess || function == nullptr) {
-    return absl::UnimplementedError("the CUDA driver has no cuTensorMapEncodeTiled; update it");
+  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found) !=
+          cudaSuccess ||
+      found != cudaDriverEntryPointSuccess) {
+    cudaGetLastError();  // otherwise a later launch would report this error, although it works
+    return nullptr;
   }
   encode = reinterpret_cast<EncodeTiled>(function);
   known.store(encode, std::memory_order_relaxed);
-  return absl::OkStatus();
+  return encode;
 }
 
 // Encodes the tensor map of rows in kRank dimensions. The first dimension is 128 bytes of columns, swizzled.
 template <size_t kRank>
-absl::Status Encode(ScalarType type, const void* memory, const std::array<cuuint64_t, kRank>& dims,
-                    const std::array<cuuint64_t, kRank - 1>& strides, const std::array<cuuint32_t, kRank>& box,
-                    CUtensorMap& map) {
-  EncodeTiled encode = nullptr;
-  MAXSIM_RETURN_IF_ERROR(Find(encode));
+cudaError_t Encode(ScalarType type, const void* memory, const std::array<cuuint64_t, kRank>& dims,
+                   const std::array<cuuint64_t, kRank - 1>& strides, const std::array<cuuint32_t, kRank>& box,
+                   CUtensorMap& map) {
+  const EncodeTiled encode = FindEncodeTiled();
+  if (encode == nullptr) return cudaErrorNotSupported;
   const CUtensorMapDataType element = type == ScalarType::kI8     ? CU_TENSOR_MAP_DATA_TYPE_UINT8
                                       : type == ScalarType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                                                   : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
@@ -50,27 +47,29 @@ absl::Status Encode(ScalarType type, const void* memory, const std::array<cuuint
   const CUresult result = encode(&map, element, kRank, const_cast<void*>(memory), dims.data(), strides.data(),
                                  box.data(), steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result == CUDA_SUCCESS) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("cuTensorMapEncodeTiled refused ", dims.back(), " of ", strides.back(),
-                                                 " bytes with error ", static_cast<int>(result)));
+  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 }  // namespace
 
-absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
-                               DocumentMaps& maps) {
+cudaError_t DescribeRows(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, int32_t box_rows,
+                         CUtensorMap& map) {
   const cuuint64_t bytes = static_cast<cuuint64_t>(row_bytes), element_bytes = SizeOf(type);
-  for (int32_t i = 0; i < DocumentMaps::kOctets; ++i) {
-    MAXSIM_RETURN_IF_ERROR(Encode<2>(
-        type, tokens, {bytes / element_bytes, static_cast<cuuint64_t>(num_tokens)}, {bytes},
-        {static_cast<cuuint32_t>(kWideHalfBytes / element_bytes), static_cast<cuuint32_t>((i + 1) * kOctetTokens)},
-        maps.octets[i]));
-  }
-  return absl::OkStatus();
+  return Encode<2>(type, rows, {bytes / element_bytes, static_cast<cuuint64_t>(num_rows)}, {bytes},
+                   {static_cast<cuuint32_t>(kWideHalfBytes / element_bytes), static_cast<cuuint32_t>(box_rows)}, map);
 }
 
-absl::Status DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
-                             QueryMap& map) {
+cudaError_t DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
+                              DocumentMaps& maps) {
+  for (int32_t i = 0; i < DocumentMaps::kOctets; ++i) {
+    const cudaError_t error = DescribeRows(type, tokens, num_tokens, row_bytes, (i + 1) * kOctetTokens, maps.octets[i]);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
+                            QueryMap& map) {
   constexpr cuuint32_t kHalfRows = kQueryTileTokens / 2;
   const cuuint64_t bytes = static_cast<cuuint64_t>(row_bytes), element_bytes = SizeOf(type);
   return Encode<4>(type, rows,

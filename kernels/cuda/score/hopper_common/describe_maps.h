@@ -1,24 +1,29 @@
-// Making tensor maps (document_maps.h). Thread-safe.
+// Making tensor maps (document_maps.h). Thread-safe. The functions return cudaErrorNotSupported if the driver is older
+// than Hopper and has no call that makes them, and cudaErrorInvalidValue if the driver refuses a value, such as more
+// than 2^31 rows.
 #pragma once
+
+#include <cuda_runtime_api.h>
 
 #include <cstdint>
 
-#include "absl/status/status.h"
 #include "kernels/cuda/score/hopper_common/document_maps.h"
 #include "kernels/plan/score_tile.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::cuda::sm90 {
 
-// Writes to `maps` the tensor maps of the array [num_tokens, row_bytes] at `tokens` in device memory. Returns
-// UNIMPLEMENTED if the driver is too old to make tensor maps, and INVALID_ARGUMENT if it refuses the array, for example
-// because it has more than 2^31 rows.
-absl::Status DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
-                               DocumentMaps& maps);
+// Describes the array [num_rows, row_bytes] at `rows` in device memory, in boxes of `box_rows` rows with 128 bytes of
+// their columns, swizzled. `rows` and row_bytes must be multiples of 16.
+cudaError_t DescribeRows(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, int32_t box_rows,
+                         CUtensorMap& map);
 
-// Writes to `map` the tensor map of the array [num_rows, row_bytes] at `rows` in device memory, for the deep kernel
-// `tile`. The array consists of whole query tiles (32 rows). Returns the errors of DescribeDocuments.
-absl::Status DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
-                             QueryMap& map);
+// Describes the array [num_tokens, row_bytes] at `tokens` in device memory: DescribeRows for every number of octets.
+cudaError_t DescribeDocuments(ScalarType type, const void* tokens, int64_t num_tokens, int64_t row_bytes,
+                              DocumentMaps& maps);
+
+// Describes the array [num_rows, row_bytes] at `rows` in device memory, whole query tiles, for row tiles of `tile`.
+cudaError_t DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
+                            QueryMap& map);
 
 }  // namespace maxsim::cuda::sm90

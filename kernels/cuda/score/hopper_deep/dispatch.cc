@@ -33,6 +33,10 @@ cudaError_t PrepareDeepKernels() {
   return cudaSuccess;
 }
 
+cudaError_t PrepareDeepKernel(const ScorePlan& plan) {
+  return VisitDeep(plan.type, plan.tile, [](auto launcher) { return launcher.Prepare(); });
+}
+
 void FillFromPlan(const ScorePlan& plan, DeepParams& params) {
   params.num_chunks = plan.num_chunks;
   params.stages = plan.stages;

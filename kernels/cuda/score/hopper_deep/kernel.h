@@ -15,6 +15,9 @@ namespace maxsim::cuda::sm90 {
 // once per device of compute capability 9.0.
 cudaError_t PrepareDeepKernels();
 
+// Does what PrepareDeepKernels does, for the plan's kernel alone.
+cudaError_t PrepareDeepKernel(const ScorePlan& plan);
+
 // Copies the parameters that only the deep kernels have from the plan.
 void FillFromPlan(const ScorePlan& plan, DeepParams& params);
 

@@ -40,6 +40,10 @@ cudaError_t PrepareWideKernels() {
   return cudaSuccess;
 }
 
+cudaError_t PrepareWideKernel(const ScorePlan& plan) {
+  return VisitWide(plan.type, plan.num_steps, [](auto launcher) { return launcher.Prepare(); });
+}
+
 void FillFromPlan(const ScorePlan& plan, WideParams& params) {
   params.half_tiles = plan.num_half_tiles == 0                    ? kNoHalfTiles
                       : plan.num_half_tiles == plan.num_row_tiles ? kAllHalfTiles

@@ -14,6 +14,9 @@ namespace maxsim::cuda::sm90 {
 // once per device of compute capability 9.0.
 cudaError_t PrepareWideKernels();
 
+// Does what PrepareWideKernels does, for the plan's kernel alone.
+cudaError_t PrepareWideKernel(const ScorePlan& plan);
+
 // Copies the parameters that only the wide kernels have from the plan.
 void FillFromPlan(const ScorePlan& plan, WideParams& params);
 
