@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -10,6 +11,7 @@
 #include "kernels/library/cuda/cuda_support.h"
 #include "kernels/library/cuda/forward.h"
 #include "kernels/library/cuda/hopper_forward.h"
+#include "kernels/library/cuda/service_forward.h"
 
 namespace maxsim::library {
 namespace {
@@ -25,6 +27,17 @@ size_t LayOutForward(void* memory, ForwardParams* params) {
   if (params->plan.query_tiles > 1) {
     params->partials = workspace.Take<float>(params->problem.num_pairs * params->plan.query_tiles);
   }
+  return workspace.bytes();
+}
+
+// Plans the call for the service's kernels, and lays out their memory. Returns the workspace's bytes, or 0 if these
+// kernels cannot score the call.
+size_t LayOutService(void* memory, const DeviceProblem& problem, ScorePlan* plan, ServiceForward* forward) {
+  forward->problem = problem;
+  if (!PlanServiceForward(problem, plan, &forward->shape)) return 0;
+  forward->row_bytes = plan->row_bytes;
+  Workspace workspace(memory);
+  LayOutServiceForward(&workspace, forward);
   return workspace.bytes();
 }
 
@@ -106,7 +119,10 @@ Status CudaWorkspaceBytes(const Problem& problem, int32_t pass, size_t* bytes) {
     ForwardParams params{};
     params.problem = DeviceProblemOf(problem);
     params.plan = PlanForward(params.problem);
-    *bytes = LayOutForward(nullptr, &params);
+    // The call may want matches, which the service's kernels do not find, so either way must fit.
+    ScorePlan plan;
+    ServiceForward service;
+    *bytes = std::max(LayOutForward(nullptr, &params), LayOutService(nullptr, params.problem, &plan, &service));
     return {};
   }
   BackwardParams params{};
@@ -130,6 +146,14 @@ Status CudaForward(const Problem& problem, float* scores, int32_t* argmax) {
                        " pairs; one call on CUDA has at most 2147483647");
   }
   const auto stream = static_cast<cudaStream_t>(problem.call.stream);
+  if (argmax == nullptr && params.aligned) {
+    ScorePlan plan;
+    ServiceForward service;
+    if (LayOutService(problem.call.workspace, params.problem, &plan, &service) > 0) {
+      service.scores = scores;
+      return CudaFailure(LaunchServiceForward(plan, service, stream), "scoring");
+    }
+  }
   cudaError_t error = LaunchForward(params, problem.type(), problem.scales_document_tokens(), stream);
   if (error == cudaSuccess && params.partials != nullptr) error = LaunchAddPartials(params, stream);
   return CudaFailure(error, "scoring");
