@@ -13,14 +13,10 @@ starts each call. Prints a line per case, and writes one JSON file.
 
 import hashlib
 import json
-import os
 import pathlib
 import statistics
-import subprocess
-import sys
-import tempfile
 
-from runs import Report, event_ms, parser_of, require
+from runs import Report, add_before, event_ms, parser_of, require, rows_before
 
 import torch
 
@@ -136,29 +132,14 @@ def key_of(row):
     return row["storage"], row["d"], row["shape"], row["layout"]
 
 
-def rows_before(library):
-    """Returns the rows that this program writes with another build of the library."""
-    if library is None:
-        return {}
-    with tempfile.TemporaryDirectory() as folder:
-        out = pathlib.Path(folder, "before.json")
-        subprocess.run(
-            [sys.executable, __file__, "--out", str(out)],
-            env={**os.environ, "MAXSIM_LIBRARY": str(library)},
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
-        return {key_of(row): row for row in json.loads(out.read_text(encoding="utf-8"))["rows"]}
-
-
 def main():
     parser = parser_of(__doc__)
     parser.add_argument("--service", type=pathlib.Path, help="what maxsim_bench_gpu --json wrote on the same machine")
-    parser.add_argument("--before", type=pathlib.Path, help="the libmaxsim.so of another build")
+    add_before(parser)
     options = parser.parse_args()
     require("cuda")
     service = service_times(options.service)
-    before = rows_before(options.before)
+    before = rows_before(options, key_of)
     report = Report(options)
     flushed = torch.zeros(FLUSHED_VALUES, device="cuda")
     for storage, dim, shape, layout in cases():

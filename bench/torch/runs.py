@@ -5,9 +5,11 @@ import argparse
 import datetime
 import gc
 import json
+import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "torch"))
 
@@ -102,6 +104,25 @@ def parser_of(description, needs_out=True):
     parser.add_argument("--out", type=pathlib.Path, required=needs_out, help="the JSON file")
     parser.add_argument("--commit", default="", help="which commit the library was built of")
     return parser
+
+
+def add_before(parser):
+    """Adds the argument --before, for rows_before."""
+    parser.add_argument("--before", type=pathlib.Path, help="the libmaxsim.so of another build, to compare with")
+
+
+def rows_before(options, key_of):
+    """Returns the rows that the running program writes with the build --before of the library, by key_of(row). Without
+    --before there are none."""
+    if options.before is None:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder, "before.json")
+        command = [sys.executable, sys.argv[0], "--out", str(out)]
+        environment = {**os.environ, "MAXSIM_LIBRARY": str(options.before.resolve())}
+        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+        rows = json.loads(out.read_text(encoding="utf-8"))["rows"]
+    return {key_of(row): row for row in rows}
 
 
 class Report:

@@ -1,6 +1,7 @@
 // A call in the form that kernels take.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/library/include/maxsim/maxsim.h"
@@ -29,6 +30,13 @@ inline DeviceProblem DeviceProblemOf(const Problem& problem) {
           .num_pairs = problem.num_pairs,
           .empty_score = problem.call.empty_score,
           .pairing = problem.call.pairing};
+}
+
+// Returns the mean length of sequences, rounded up, as far as shapes tell it. Lengths are in device memory, and
+// max_tokens may be much larger than any of them.
+inline int64_t MeanTokens(const maxsim_tokens& tokens) {
+  if (tokens.layout == MAXSIM_PADDED || tokens.num_sequences == 0) return tokens.max_tokens;
+  return std::min(tokens.max_tokens, (tokens.num_rows + tokens.num_sequences - 1) / tokens.num_sequences);
 }
 
 }  // namespace maxsim::library

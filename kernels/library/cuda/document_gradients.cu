@@ -3,6 +3,8 @@
 // adds up in shared memory, without atomic additions.
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/library/cuda/backward.h"
 #include "kernels/library/cuda/device_tokens.cuh"
@@ -235,31 +237,33 @@ class RowOwner {
   float4* sums_;  // row r is at r * 32
 };
 
-// A thread block computes 128 columns of the gradients of a tile of one document's tokens.
+// A thread block computes 128 columns of the gradients of some tiles of one document's tokens.
 template <class T, bool kAligned>
 __global__ void __launch_bounds__(kOwnerThreads, 1)
     DocumentGradientsKernel(const __grid_constant__ BackwardParams params, int32_t tile_tokens) {
   extern __shared__ OwnerShared shared[];
   const maxsim_tokens& documents = params.problem.documents;
   const uint32_t document = blockIdx.x;
-  const int32_t first_token = static_cast<int32_t>(blockIdx.z) * tile_tokens;
   // Rows of padding are included, and get zeros.
   const auto num_tokens =
       static_cast<int32_t>(documents.layout == MAXSIM_PADDED ? documents.max_tokens : NumRows(documents, document));
-  if (first_token >= num_tokens) return;
-  const int32_t num_rows = min(tile_tokens, num_tokens - first_token);
-  RowOwner<T, kAligned> owner(params, shared);
-  owner.Clear(static_cast<uint32_t>(num_rows));
-  EntryReader reader(params, document, first_token, num_rows);
-  const uint32_t num_rounds = reader.num_rounds();
-  for (uint32_t i = 0; i < num_rounds; ++i) {
-    Round* const round = &shared->rounds[i % 2];
-    reader.Write(round);
-    // After this barrier the round is complete, and no warp uses the previous round any more.
-    __syncthreads();
-    owner.Add(*round);
+  for (int32_t first_token = static_cast<int32_t>(blockIdx.z) * tile_tokens; first_token < num_tokens;
+       first_token += static_cast<int32_t>(gridDim.z) * tile_tokens) {
+    const int32_t num_rows = min(tile_tokens, num_tokens - first_token);
+    RowOwner<T, kAligned> owner(params, shared);
+    owner.Clear(static_cast<uint32_t>(num_rows));
+    EntryReader reader(params, document, first_token, num_rows);
+    const uint32_t num_rounds = reader.num_rounds();
+    for (uint32_t i = 0; i < num_rounds; ++i) {
+      Round* const round = &shared->rounds[i % 2];
+      reader.Write(round);
+      // From here on, this round is complete and all warps are done with the previous one.
+      __syncthreads();
+      owner.Add(*round);
+    }
+    owner.Write(static_cast<uint32_t>(num_rows), FirstRow(documents, document) + first_token);
+    __syncthreads();  // all warps are done with the last rounds, which the next tile overwrites
   }
-  owner.Write(static_cast<uint32_t>(num_rows), FirstRow(documents, document) + first_token);
 }
 
 template <class T>
@@ -287,8 +291,14 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != cudaSuccess) return error;
   const int64_t most_tokens = (shared_bytes - static_cast<int64_t>(sizeof(OwnerShared))) / kSumsBytes;
-  const int64_t num_tiles = (documents.max_tokens + most_tokens - 1) / most_tokens;
-  const int64_t tile_tokens = (documents.max_tokens + num_tiles - 1) / num_tiles;
+  // Most documents of a packed matrix are much shorter than max_tokens. Each gets thread blocks for twice the mean
+  // length; these stride over the tiles of a longer one. More thread blocks would find no tile, and larger tiles would
+  // take shared memory for nothing.
+  const int64_t length = documents.layout == MAXSIM_PADDED
+                             ? documents.max_tokens
+                             : std::clamp<int64_t>(2 * MeanTokens(documents), 1, documents.max_tokens);
+  const int64_t num_tiles = (length + most_tokens - 1) / most_tokens;
+  const int64_t tile_tokens = (length + num_tiles - 1) / num_tiles;
   const auto num_blocks = static_cast<unsigned>(documents.num_sequences);
   const auto num_parts = static_cast<unsigned>((documents.dim + kBackwardColumns - 1) / kBackwardColumns);
   return cuda::LaunchKernel(kernel, dim3(num_blocks, num_parts, static_cast<unsigned>(num_tiles)), dim3(kOwnerThreads),

@@ -62,7 +62,7 @@ HopperForwardPlan PlanHopperForward(const DeviceProblem& problem, int64_t query_
   plan.warpgroups = plan.tiles_a_list > kHopperWarps ? 2 : 1;
   plan.row_tiles = CeilingOf(plan.tiles_a_list, plan.warpgroups * kHopperWarps);
   const int64_t units = plan.num_lists * plan.row_tiles;
-  const int64_t document_tiles = std::max<int64_t>(CeilingOf(problem.documents.max_tokens, kHopperTokens), 1);
+  const int64_t document_tiles = std::max<int64_t>(CeilingOf(MeanTokens(problem.documents), kHopperTokens), 1);
   plan.documents_per_block =
       DocumentsABlock(problem.list_length, document_tiles, units, processors * (plan.warpgroups == 1 ? 2 : 1));
   plan.splits = CeilingOf(problem.list_length, plan.documents_per_block);

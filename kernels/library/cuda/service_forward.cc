@@ -67,12 +67,6 @@ bool FitsDevice(const ScorePlan& plan, const DeviceLimits& limits) {
   return limits.hopper && plan.stages > 0 && plan.shared_bytes <= limits.shared_bytes_per_block;
 }
 
-// Returns the mean length of documents, as far as shapes tell it.
-int64_t MeanTokens(const maxsim_tokens& documents) {
-  if (documents.layout == MAXSIM_PADDED || documents.num_sequences == 0) return documents.max_tokens;
-  return std::min(documents.max_tokens, CeilDiv(documents.num_rows, documents.num_sequences));
-}
-
 // Returns what the kernels can know about lists and documents without reading memory.
 cuda::ListPattern PatternOf(const ServiceForward& forward) {
   cuda::ListPattern pattern{};

@@ -181,6 +181,29 @@ TEST_F(GpuLibraryTest, APairWhoseGradientIsZeroAddsNothing) {
   EXPECT_EQ(std::count(document_values, document_values + shape.max_document_tokens, 0.0f), shape.max_document_tokens);
 }
 
+TEST_F(GpuLibraryTest, ALongPackedDocumentHasGradientsThoughMostAreShort) {
+  LibraryShape shape;
+  shape.type = MAXSIM_F16;
+  shape.dim = 128;
+  shape.num_queries = 6;
+  shape.num_documents = 40;
+  shape.max_query_tokens = 33;
+  shape.max_document_tokens = 120;
+  shape.document_layout = MAXSIM_PACKED;
+  LibraryCase library_case(shape, TestSeed());
+  // Document 1 gets the rows of documents 2 to 29, and those become empty.
+  auto* const offsets = reinterpret_cast<int64_t*>(library_case.documents.offsets.data());
+  std::fill(offsets + 2, offsets + 30, offsets[30]);
+  library_case.documents.tokens.max_tokens =
+      65536;  // the largest number, for callers who do not know the longest document
+  DeviceCase device(library_case);
+  device.Forward(stream_.get());
+  const std::vector<int32_t> argmax = device.argmax();
+  ExpectScores(library_case, ReferenceScoresOf(library_case), device.scores(), argmax);
+  device.Backward(stream_.get());
+  ExpectGradients(library_case, argmax, device.gradients());
+}
+
 TEST_F(GpuLibraryTest, GradientsOfQueriesAloneNeedNoWorkspace) {
   LibraryShape shape;
   shape.pairing = MAXSIM_LISTS;  // gradients of documents are sorted in the workspace
