@@ -73,8 +73,9 @@ Status LayOutBackward(void* memory, BackwardParams* params, size_t* bytes) {
 
 cudaError_t LaunchForward(const ForwardParams& params, ScalarType type, bool token_scales, cudaStream_t stream) {
   if (HopperForwardParams hopper{}; PrepareHopperForward(params, type, &hopper)) {
-    return type == ScalarType::kF16 ? HopperForwardLauncher<ScalarType::kF16>::Launch(hopper, stream)
-                                    : HopperForwardLauncher<ScalarType::kBF16>::Launch(hopper, stream);
+    return type == ScalarType::kF16    ? HopperForwardLauncher<ScalarType::kF16>::Launch(hopper, stream)
+           : type == ScalarType::kBF16 ? HopperForwardLauncher<ScalarType::kBF16>::Launch(hopper, stream)
+                                       : HopperForwardLauncher<ScalarType::kI8>::Launch(hopper, stream);
   }
   switch (type) {
     case ScalarType::kF32:

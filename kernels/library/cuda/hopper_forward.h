@@ -1,5 +1,6 @@
-// The forward pass on Hopper (sm_90a) for F16 and BF16 rows of up to 256 bytes: how a call is divided into thread
-// blocks, and the launches. Its results have the same bits as those of the kernels of forward.h.
+// The forward pass on Hopper (sm_90a) for half-precision rows of up to 256 bytes and INT8 rows of up to 128: which
+// calls it takes, how it cuts them into thread blocks, and its launches. Its results have the same bits as those of the
+// kernels of forward.h.
 #pragma once
 
 #include <cuda.h>
@@ -15,10 +16,15 @@ namespace maxsim::library {
 
 // Document tokens per tile. A warpgroup multiplies them with 128 query rows: one query tile of 32 rows per warp.
 inline constexpr int32_t kHopperTokens = 96;
-inline constexpr int32_t kHopperWarps = 4;          // per warpgroup, each with one query tile
-inline constexpr int32_t kHopperMaxRowBytes = 256;  // one or two halves
-inline constexpr int32_t kHopperHalfBytes = 128;    // the width of the copy engine's swizzle
-inline constexpr int32_t kHopperBoxTokens = 32;     // tokens per copy of the copy engine
+inline constexpr int32_t kHopperWarps = 4;        // per warpgroup, each with one query tile
+inline constexpr int32_t kHopperHalfBytes = 128;  // the width of the copy engine's swizzle
+inline constexpr int32_t kHopperBoxTokens = 32;   // tokens per copy of the copy engine
+
+// Returns the bytes of the widest rows: two halves, or one of INT8. With two halves of INT8, which need registers to be
+// converted to FP32, ptxas would spill registers.
+constexpr int32_t HopperMaxRowBytes(ScalarType type) {
+  return type == ScalarType::kI8 ? kHopperHalfBytes : 2 * kHopperHalfBytes;
+}
 static_assert(kHopperTokens % kHopperBoxTokens == 0);
 
 // The loading warp's description of a tile for the multiplying warps.
@@ -55,7 +61,7 @@ struct HopperForwardParams {
 // Returns whether these kernels can run the call on the current device. If so, sets `params`.
 bool PrepareHopperForward(const ForwardParams& forward, ScalarType type, HopperForwardParams* params);
 
-// Launches the kernel for a type, kF16 or kBF16.
+// Launches the kernel for a type, kF16, kBF16 or kI8.
 template <ScalarType kType>
 struct HopperForwardLauncher {
   static cudaError_t Launch(const HopperForwardParams& params, cudaStream_t stream);

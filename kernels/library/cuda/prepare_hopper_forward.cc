@@ -74,10 +74,7 @@ HopperForwardPlan PlanHopperForward(const DeviceProblem& problem, int64_t query_
 
 bool PrepareHopperForward(const ForwardParams& forward, ScalarType type, HopperForwardParams* params) {
   const DeviceProblem& problem = forward.problem;
-  if ((type != ScalarType::kF16 && type != ScalarType::kBF16) || !forward.aligned ||
-      forward.plan.row_bytes > kHopperMaxRowBytes) {
-    return false;
-  }
+  if (type == ScalarType::kF32 || !forward.aligned || forward.plan.row_bytes > HopperMaxRowBytes(type)) return false;
   // The copy engine's coordinates have 32 bits.
   if (problem.documents.num_rows < 1 || problem.documents.num_rows > INT32_MAX - kHopperTokens) return false;
   const int64_t processors = HopperProcessors();

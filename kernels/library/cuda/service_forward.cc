@@ -6,6 +6,7 @@
 #include "kernels/cuda/score/hopper_common/describe_maps.h"
 #include "kernels/cuda/score/hopper_deep/kernel.h"
 #include "kernels/cuda/score/hopper_wide/kernel.h"
+#include "kernels/library/cuda/hopper_forward.h"
 #include "kernels/plan/ceil_div.h"
 #include "kernels/plan/claims.h"
 #include "kernels/plan/device_limits.h"
@@ -142,7 +143,7 @@ bool PlanServiceForward(const DeviceProblem& problem, ScorePlan* plan, ServiceSh
   const int64_t num_lists = shared_list ? 1 : queries.num_sequences;
   const int64_t tiles_per_list = query_tiles * (shared_list ? queries.num_sequences : 1);
   // The library's own kernel is as fast for these, and it needs no other kernels before and after it.
-  if (type != ScalarType::kI8 && row_bytes <= kWideMaxRowBytes && tiles_per_list <= kHalfTileQueryTiles) return false;
+  if (row_bytes <= HopperMaxRowBytes(type) && tiles_per_list <= kHalfTileQueryTiles) return false;
   plan->type = type;
   plan->tile = TileOf(row_bytes, tiles_per_list);
   plan->row_bytes = static_cast<int32_t>(row_bytes);

@@ -148,26 +148,46 @@ TEST_F(GpuLibraryServiceTest, ACapturedGraphScoresAgainWhatItsMemoryHolds) {
   ExpectSameBits(device.scores(), expected);
 }
 
-TEST_F(GpuLibraryServiceTest, AlmostAlignedRowsAreScored) {
-  // Rows that do not begin at multiples of 16 bytes take the portable kernels, with or without matches.
-  LibraryShape shape;
-  shape.type = MAXSIM_I8;
-  shape.dim = 128;
-  shape.max_query_tokens = 40;
-  const LibraryCase library_case(shape, TestSeed());
-  DeviceCase device(library_case);
-  device.Forward(stream_.get());
-  const std::vector<float> expected = device.scores();
-  maxsim_tokens documents = *device.call().documents;
-  const size_t bytes = library_case.documents.rows.size();
-  const cuda::DeviceBuffer moved = PoisonedBuffer(bytes + 8);
-  ASSERT_EQ(cudaMemcpy(moved.as<char>() + 8, documents.rows, bytes, cudaMemcpyDeviceToDevice), cudaSuccess);
-  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  documents.rows = moved.as<char>() + 8;
-  device.call().documents = &documents;
-  device.Poison();
-  device.Forward(stream_.get(), /*with_argmax=*/false);
-  ExpectSameBits(device.scores(), expected);
+// Rows that do not begin at multiples of 16 bytes take the portable kernels, with or without matches.
+TEST_F(GpuLibraryServiceTest, PortableKernelsGiveTheSameBits) {
+  for (const int32_t type : {MAXSIM_F16, MAXSIM_I8}) {
+    for (const int32_t scale_of : {MAXSIM_SCALE_PER_SEQUENCE, MAXSIM_SCALE_PER_TOKEN}) {
+      for (const int64_t num_queries : {1, 3, 9}) {
+        LibraryShape shape;
+        shape.type = type;
+        shape.dim = 128;
+        shape.num_queries = num_queries;
+        shape.num_documents = 50;
+        shape.max_query_tokens = 40;
+        shape.max_document_tokens = 150;
+        shape.document_scale_of = scale_of;
+        shape.lengths = true;
+        shape.document_mask = num_queries == 3;
+        shape.weights = true;
+        SCOPED_TRACE(testing::PrintToString(shape));
+        const LibraryCase library_case(shape, TestSeed());
+        DeviceCase device(library_case);
+        device.Forward(stream_.get());
+        const std::vector<float> expected = device.scores();
+        const std::vector<int32_t> matches = device.argmax();
+        maxsim_tokens documents = *device.call().documents;
+        const size_t bytes = library_case.documents.rows.size();
+        const cuda::DeviceBuffer moved = PoisonedBuffer(bytes + 8);
+        ASSERT_EQ(cudaMemcpy(moved.as<char>() + 8, documents.rows, bytes, cudaMemcpyDeviceToDevice), cudaSuccess);
+        ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+        documents.rows = moved.as<char>() + 8;
+        device.call().documents = &documents;
+        for (const bool with_matches : {true, false}) {
+          device.Poison();
+          device.Forward(stream_.get(), with_matches);
+          ExpectSameBits(device.scores(), expected);
+          if (with_matches) {
+            EXPECT_EQ(device.argmax(), matches);
+          }
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -76,7 +76,9 @@ TEST_F(GpuLibraryTest, EveryNumberOfQueryTilesIsScored) {
     for (const int64_t num_queries : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17}) {
       for (const int64_t query_tokens : {20, 40, 130, 260}) {
         LibraryShape shape;
-        shape.type = num_queries % 2 == 0 ? MAXSIM_F16 : MAXSIM_BF16;
+        constexpr int32_t kTypes[] = {MAXSIM_F16, MAXSIM_BF16, MAXSIM_I8};
+        shape.type = kTypes[(num_queries + query_tokens / 20) % 3];
+        shape.document_scale_of = num_queries % 2 == 0 ? MAXSIM_SCALE_PER_TOKEN : MAXSIM_SCALE_PER_SEQUENCE;
         shape.dim = num_queries % 3 == 0 ? 64 : 128;
         shape.pairing = pairing;
         shape.num_queries = num_queries;

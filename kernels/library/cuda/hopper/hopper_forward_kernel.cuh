@@ -42,7 +42,7 @@ struct HopperRegisters {
   static_assert(kLoader + kWarpgroups * kMultiplier <= (kWarpgroups + 1) * kLaunch);
 };
 
-template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches>
+template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches, bool kTokenScales>
 __global__ void __launch_bounds__(HopperRegisters<kWarpgroups>::kThreads, HopperRegisters<kWarpgroups>::kBlocks)
     HopperForwardKernel(const __grid_constant__ HopperForwardParams params) {
   extern __shared__ __align__(1024) uint8_t hopper_shared[];
@@ -57,34 +57,43 @@ __global__ void __launch_bounds__(HopperRegisters<kWarpgroups>::kThreads, Hopper
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0);
   if (warp >= kWarps) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers::kLoader));
-    if (warp == kWarps) HopperLoader<kHalves, Shared>(params, part, base).Run();
+    if (warp == kWarps) HopperLoader<kType, kHalves, kTokenScales, Shared>(params, part, base).Run();
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers::kMultiplier));
-    HopperMultiplier<kType, kHalves, kWarpgroups, kMatches, Shared>(params, part, base, warp).Run();
+    HopperMultiplier<kType, kHalves, kWarpgroups, kMatches, kTokenScales, Shared>(params, part, base, warp).Run();
   }
 }
 
-template <ScalarType kType, int kHalves, int kWarpgroups>
+template <ScalarType kType, int kHalves, int kWarpgroups, bool kTokenScales>
 cudaError_t LaunchHopperForward(const HopperForwardParams& params, cudaStream_t stream) {
   using Registers = HopperRegisters<kWarpgroups>;
-  constexpr size_t kSharedBytes = sizeof(HopperShared<kHalves, kWarpgroups>);
+  constexpr size_t kSharedBytes = kHopperSharedBytes<kType, HopperShared<kHalves, kWarpgroups>>;
   static_assert(kSharedBytes * Registers::kBlocks <= 225 * 1024);
-  const auto kernel = params.forward.argmax == nullptr ? HopperForwardKernel<kType, kHalves, kWarpgroups, false>
-                                                       : HopperForwardKernel<kType, kHalves, kWarpgroups, true>;
+  const auto kernel = params.forward.argmax == nullptr
+                          ? HopperForwardKernel<kType, kHalves, kWarpgroups, false, kTokenScales>
+                          : HopperForwardKernel<kType, kHalves, kWarpgroups, true, kTokenScales>;
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;
   return cuda::LaunchKernel(kernel, dim3(static_cast<unsigned>(params.plan.num_blocks)), dim3(Registers::kThreads),
                             kSharedBytes, stream, params);
 }
 
+template <ScalarType kType, int kHalves, bool kTokenScales = false>
+cudaError_t LaunchHopperForwardOf(const HopperForwardParams& params, cudaStream_t stream) {
+  return params.plan.warpgroups == 1 ? LaunchHopperForward<kType, kHalves, 1, kTokenScales>(params, stream)
+                                     : LaunchHopperForward<kType, kHalves, 2, kTokenScales>(params, stream);
+}
+
 template <ScalarType kType>
 cudaError_t HopperForwardLauncher<kType>::Launch(const HopperForwardParams& params, cudaStream_t stream) {
-  if (params.forward.plan.row_bytes <= kHopperHalfBytes) {
-    return params.plan.warpgroups == 1 ? LaunchHopperForward<kType, 1, 1>(params, stream)
-                                       : LaunchHopperForward<kType, 1, 2>(params, stream);
+  if constexpr (kType == ScalarType::kI8) {
+    return params.forward.problem.documents.scale_of == MAXSIM_SCALE_PER_TOKEN
+               ? LaunchHopperForwardOf<kType, 1, true>(params, stream)
+               : LaunchHopperForwardOf<kType, 1>(params, stream);
+  } else {
+    return params.forward.plan.row_bytes <= kHopperHalfBytes ? LaunchHopperForwardOf<kType, 1>(params, stream)
+                                                             : LaunchHopperForwardOf<kType, 2>(params, stream);
   }
-  return params.plan.warpgroups == 1 ? LaunchHopperForward<kType, 2, 1>(params, stream)
-                                     : LaunchHopperForward<kType, 2, 2>(params, stream);
 }
 
 }  // namespace maxsim::library

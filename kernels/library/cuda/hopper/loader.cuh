@@ -11,14 +11,17 @@
 #include "kernels/library/cuda/device_tokens.cuh"
 #include "kernels/library/cuda/hopper/ring.cuh"
 #include "kernels/library/cuda/hopper_forward.h"
+#include "kernels/scalar_type.h"
 
 namespace maxsim::library {
 
 namespace sm90 = cuda::sm90;
 
-// The loading warp.
-template <int kHalves, class Shared>
+// The warp that loads tiles.
+template <ScalarType kType, int kHalves, bool kTokenScales, class Shared>
 class HopperLoader {
+  static constexpr bool kSequenceScales = kType == ScalarType::kI8 && !kTokenScales;
+
  public:
   __device__ __forceinline__ HopperLoader(const HopperForwardParams& params, const HopperPart& part, uint32_t base)
       : p_(params), part_(part), ring_(base), lane_(threadIdx.x % 32) {}
@@ -42,13 +45,15 @@ class HopperLoader {
   struct Document {
     int64_t first_row = 0;
     int32_t length = 0;
+    float scale = 1;  // with kSequenceScales
   };
 
   __device__ __forceinline__ Document At(int64_t place) const {
     const DeviceProblem& problem = p_.forward.problem;
     const int64_t document =
         problem.pairing == MAXSIM_ALL ? place : DocumentAt(problem, part_.list * problem.list_length + place);
-    return {FirstRow(problem.documents, document), NumRows(problem.documents, document)};
+    return {FirstRow(problem.documents, document), NumRows(problem.documents, document),
+            kSequenceScales ? problem.documents.scales[document] : 1.0f};
   }
 
   // A document without rows has one tile, in which every token is masked.
@@ -66,8 +71,8 @@ class HopperLoader {
       for (int half = 0; half < kHalves; ++half) {
         for (int32_t box = 0; box < num_boxes; ++box) {
           sm90::CopyBox(ring_.Tokens() + half * kHopperTokens * kHopperHalfBytes + box * kBoxBytes, p_.documents,
-                        half * (kHopperHalfBytes / 2), static_cast<int32_t>(row) + box * kHopperBoxTokens,
-                        ring_.Full());
+                        half * (kHopperHalfBytes / static_cast<int32_t>(SizeOf(kType))),
+                        static_cast<int32_t>(row) + box * kHopperBoxTokens, ring_.Full());
         }
       }
     }
@@ -78,7 +83,15 @@ class HopperLoader {
       const int32_t token = word * 32 + lane_;
       const bool counts = first + token < document.length && (mask == nullptr || mask[row + token] != 0);
       tile.counts[word] = __ballot_sync(0xffffffffu, counts);
+      if constexpr (kTokenScales) {
+        sm90::StoreShared(ring_.Scales() + token * sizeof(float),
+                          counts ? p_.forward.problem.documents.scales[row + token] : 0.0f);
+      }
     }
+    if constexpr (kSequenceScales) {
+      if (lane_ == 0) sm90::StoreShared(ring_.Scales(), document.scale);
+    }
+    if constexpr (kTokenScales) __syncwarp();  // all scales are written before the first lane describes the tile
     tile.first_token = first;
     tile.num_tokens = num_tokens;
     tile.flags = first + kHopperTokens >= document.length ? HopperTile::kLastOfDocument : 0;

@@ -18,12 +18,15 @@ namespace maxsim::library {
 namespace sm90 = cuda::sm90;
 
 // A multiplying warp. It has one query tile.
-template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches, class Shared>
+template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches, bool kTokenScales, class Shared>
 class HopperMultiplier {
+  static constexpr bool kSequenceScales = kType == ScalarType::kI8 && !kTokenScales;
   static constexpr int kSets = 2;
   static constexpr int kSteps = kHalves * kHopperHalfBytes / kStepBytes;
   static constexpr int kStepsOfHalf = kHopperHalfBytes / kStepBytes;
-  using Sums = float[kHopperTokens / 2];
+  using Sums = cuda::Sum<kType>[kHopperTokens / 2];
+  // FP32 has every sum of INT8 products, of which each is at most 2^14.
+  static_assert(kType != ScalarType::kI8 || HopperMaxRowBytes(kType) <= 1 << 10);
 
   // A row's best similarity in the current document so far, and what is needed to find its token later. It is one of
   // the four tokens t, t + 1, t + 8 and t + 9, where t is `token`.
@@ -92,6 +95,11 @@ class HopperMultiplier {
         const bool counts = there && (problem.queries.mask == nullptr || problem.queries.mask[first_row + row] != 0);
         row_counts_[s][h] = counts;
         factor_[s][h] = counts && problem.weights != nullptr ? problem.weights[first_row + row] : 1.0f;
+        if (kType == ScalarType::kI8 && counts) {
+          const int64_t idx = problem.queries.scale_of == MAXSIM_SCALE_PER_TOKEN ? first_row + row : query_;
+          const float scale = problem.queries.scales[idx];
+          factor_[s][h] = problem.weights == nullptr ? scale : __fmul_rn(factor_[s][h], scale);
+        }
 #pragma unroll
         for (int k = 0; k < kSteps; ++k) {
 #pragma unroll
@@ -115,6 +123,7 @@ class HopperMultiplier {
   __device__ __forceinline__ void ReadTile() {
     uint32_t words[8] = {};
     if (lane_ == 0) {
+      if constexpr (kSequenceScales) scale_ = sm90::LoadSharedFloat(ring_.Scales());
       sm90::LoadShared(ring_.Tile(), words[0], words[1], words[2], words[3]);
       sm90::LoadShared(ring_.Tile() + 16, words[4], words[5], words[6], words[7]);
     }
@@ -169,9 +178,21 @@ class HopperMultiplier {
     all ? Raise<N, true>(sums[0], 0) : Raise<N, false>(sums[0], 0);
     sm90::WaitGroups<0>();
     sm90::Pin<N>(sums[1]);
-    if (lane_ == 0) sm90::Arrive(ring_.Empty());
-    ring_.Advance();
+    if constexpr (!kTokenScales) {
+      if (lane_ == 0) sm90::Arrive(ring_.Empty());
+      ring_.Advance();
+    }
     all ? Raise<N, true>(sums[1], 1) : Raise<N, false>(sums[1], 1);
+    if constexpr (kTokenScales) {
+      __syncwarp();  // all lanes have read their tokens' scales
+      if (lane_ == 0) sm90::Arrive(ring_.Empty());
+      ring_.Advance();
+    }
+  }
+
+  // Returns the similarity that is compared: the FP32 value of a sum, times the token's scale.
+  __device__ __forceinline__ static float Similarity(cuda::Sum<kType> sum, float scale) {
+    return kTokenScales ? __fmul_rn(cuda::ValueOf(sum), scale) : cuda::ValueOf(sum);
   }
 
   // Updates the best similarities, four of a lane's tokens at a time. kAll: all N tokens count.
@@ -181,6 +202,8 @@ class HopperMultiplier {
     int32_t raised[2] = {-1, -1};
 #pragma unroll
     for (int octet = 0; octet < N / 8; octet += 2) {
+      float scales[4] = {1, 1, 1, 1};
+      if constexpr (kTokenScales) ReadScales(octet * 8 + own, scales);
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         float four[4];
@@ -188,7 +211,7 @@ class HopperMultiplier {
         for (int j = 0; j < 4; ++j) {
           const int of = octet + j / 2;
           const bool counts = kAll || (counts_[of / 4] >> own >> (of % 4 * 8 + j % 2) & 1) != 0;
-          four[j] = counts ? sums[of * 4 + h * 2 + j % 2] : cuda::LowestSum<float>();
+          four[j] = counts ? Similarity(sums[of * 4 + h * 2 + j % 2], scales[j]) : cuda::LowestSum<float>();
         }
         const float of_pair = fmaxf(four[0], four[1]);
         const float largest = fmaxf(of_pair, fmaxf(four[2], four[3]));
@@ -207,10 +230,19 @@ class HopperMultiplier {
     }
   }
 
-  // Replaces `best` by four new tokens if their largest similarity is larger. A lane's tokens are in ascending order,
-  // so the first of equals stays. Values are copied by multiply-adds (times 1, plus 0), because selects would run on
-  // the unit that is busy with comparisons. The factor 1 is a kernel parameter (p_.one), so that the assembler cannot
-  // turn them into moves.
+  // Reads the scales of tokens t, t + 1, t + 8 and t + 9 of the tile.
+  __device__ __forceinline__ void ReadScales(int32_t token, float (&scales)[4]) const {
+    const uint32_t address = ring_.Scales() + token * sizeof(float);
+    const uint2 first = sm90::LoadShared64(address), second = sm90::LoadShared64(address + 8 * sizeof(float));
+    scales[0] = __uint_as_float(first.x);
+    scales[1] = __uint_as_float(first.y);
+    scales[2] = __uint_as_float(second.x);
+    scales[3] = __uint_as_float(second.y);
+  }
+
+  // Replaces the best by four tokens if their largest similarity is larger. A lane's tokens come in ascending order,
+  // so that the first of equals stays. Values are moved by multiply-adds, because selects would run on the unit that is
+  // busy with comparisons. The factor is a parameter (p_.one), so that the assembler cannot simplify them to moves.
   __device__ __forceinline__ void RaiseTo(float largest, float first, float of_pair, float third, int octet, Best* best,
                                           int32_t* raised) const {
     asm("{\n.reg .pred more;\nsetp.gt.f32 more, %5, %0;\n@more fma.rn.f32 %0, %5, %10, %11;\n"
@@ -266,6 +298,7 @@ class HopperMultiplier {
 
   __device__ __forceinline__ void WriteSum(int64_t pair, float sum) const {
     const ForwardParams& forward = p_.forward;
+    if constexpr (kSequenceScales) sum = __fmul_rn(sum, scale_);
     if (forward.partials == nullptr) {
       forward.scores[pair] = !any_row_ ? 0.0f : any_token_ == 0 ? forward.problem.empty_score : __fadd_rn(sum, 0.0f);
       return;
@@ -294,6 +327,7 @@ class HopperMultiplier {
   int32_t num_tokens_;
   uint32_t flags_;
   int64_t place_;
+  float scale_ = 1;  // of the document, with kSequenceScales: only the first lane, which writes sums, has it
 };
 
 }  // namespace maxsim::library

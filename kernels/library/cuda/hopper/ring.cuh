@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/library/cuda/hopper_forward.h"
+#include "kernels/scalar_type.h"
 
 namespace maxsim::library {
 
@@ -26,7 +27,14 @@ struct HopperShared {
   uint64_t empty[kStages];  // barrier: every multiplying warp is done with the tile
 };
 
-// A warp's position (stage) in the ring, and the shared-memory addresses of this stage's parts of HopperShared.
+// Where each stage of INT8 has its scales, after the HopperShared: that of each token of the tile, or in the first
+// place that of the document.
+inline constexpr int kHopperScalesBytes = kHopperTokens * static_cast<int>(sizeof(float));
+template <ScalarType kType, class Shared>
+inline constexpr int kHopperSharedBytes = static_cast<int>(sizeof(Shared)) +
+                                          (kType == ScalarType::kI8 ? Shared::kStages * kHopperScalesBytes : 0);
+
+// Shared-memory addresses of the parts of a HopperShared, and a warp's position in the ring.
 template <class Shared>
 class HopperRing {
  public:
@@ -35,6 +43,9 @@ class HopperRing {
   __device__ __forceinline__ uint32_t Tokens() const { return base_ + stage_ * uint32_t{Shared::kTileBytes}; }
   __device__ __forceinline__ uint32_t Tile() const {
     return base_ + static_cast<uint32_t>(offsetof(Shared, tiles) + stage_ * sizeof(HopperTile));
+  }
+  __device__ __forceinline__ uint32_t Scales() const {
+    return base_ + static_cast<uint32_t>(sizeof(Shared)) + stage_ * uint32_t{kHopperScalesBytes};
   }
   __device__ __forceinline__ uint32_t Full() const { return Barrier(offsetof(Shared, full)); }
   __device__ __forceinline__ uint32_t Empty() const { return Barrier(offsetof(Shared, empty)); }

@@ -91,31 +91,32 @@ __device__ __forceinline__ void MultiplyAdd(Sum<kType> (&sums)[64], const uint32
   }
 }
 
-// sums += a * b for the first N columns (32, 64 or 96) of half-precision types. `a` is a lane's part of the operand.
-// With kFresh, sums = a * b, and `sums` need not be initialised.
+// sums += a * b for the first N columns (32, 64 or 96). `a` is a lane's part of the operand. With kFresh, sums = a * b,
+// and `sums` need not be initialised.
 template <ScalarType kType, int N, bool kFresh>
-__device__ __forceinline__ void MultiplyAddFirst(float (&sums)[48], const uint32_t (&a)[4], uint64_t b) {
-  static_assert(kType == ScalarType::kF16 || kType == ScalarType::kBF16);
+__device__ __forceinline__ void MultiplyAddFirst(Sum<kType> (&sums)[48], const uint32_t (&a)[4], uint64_t b) {
+  static_assert(kType == ScalarType::kF16 || kType == ScalarType::kBF16 || kType == ScalarType::kI8);
   static_assert(N == 32 || N == 64 || N == 96);
   constexpr bool add = !kFresh;
-#define MAXSIM_FIRST(n, a0, a1, a2, a3, b_at, add_at)                                             \
-  if constexpr (N == n && kType == ScalarType::kF16) {                                            \
-    if constexpr (kFresh) {                                                                       \
-      MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, "k16.f32.f16.f16", ", 1, 1, 0", "=f");   \
-    } else {                                                                                      \
-      MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, "k16.f32.f16.f16", ", 1, 1, 0", "+f");   \
-    }                                                                                             \
-  } else if constexpr (N == n) {                                                                  \
-    if constexpr (kFresh) {                                                                       \
-      MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, "k16.f32.bf16.bf16", ", 1, 1, 0", "=f"); \
-    } else {                                                                                      \
-      MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, "k16.f32.bf16.bf16", ", 1, 1, 0", "+f"); \
-    }                                                                                             \
+#define MAXSIM_FIRST_OF(n, a0, a1, a2, a3, b_at, add_at, kind, tail, written, read) \
+  if constexpr (kFresh) {                                                           \
+    MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, kind, tail, written);        \
+  } else {                                                                          \
+    MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, kind, tail, read);           \
+  }
+#define MAXSIM_FIRST(n, a0, a1, a2, a3, b_at, add_at)                                              \
+  if constexpr (N == n && kType == ScalarType::kF16) {                                             \
+    MAXSIM_FIRST_OF(n, a0, a1, a2, a3, b_at, add_at, "k16.f32.f16.f16", ", 1, 1, 0", "=f", "+f")   \
+  } else if constexpr (N == n && kType == ScalarType::kBF16) {                                     \
+    MAXSIM_FIRST_OF(n, a0, a1, a2, a3, b_at, add_at, "k16.f32.bf16.bf16", ", 1, 1, 0", "=f", "+f") \
+  } else if constexpr (N == n) {                                                                   \
+    MAXSIM_FIRST_OF(n, a0, a1, a2, a3, b_at, add_at, "k32.s32.s8.s8", "", "=r", "+r")              \
   }
   MAXSIM_FIRST(32, 16, 17, 18, 19, 20, 21)
   MAXSIM_FIRST(64, 32, 33, 34, 35, 36, 37)
   MAXSIM_FIRST(96, 48, 49, 50, 51, 52, 53)
 #undef MAXSIM_FIRST
+#undef MAXSIM_FIRST_OF
 }
 
 // sums (+)= a * b for the first N columns, 96 or 192. `a` and `b` come from DescribeOperand.
