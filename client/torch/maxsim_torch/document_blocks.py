@@ -146,9 +146,18 @@ class Problem(NamedTuple):
         inside = (self.candidates >= block.documents.start) & (self.candidates < block.documents.stop)
         return inside, torch.where(inside, self.candidates - block.documents.start, block.num_documents)
 
-    def score(self, block: Block, rows: Tensor, with_argmax: bool, result: Tensor, argmax: Tensor) -> None:
-        """Scores the block's documents, whose vectors are `rows` [documents, Ld, d]. Writes the block's part of
-        `result` [num_queries, list_length] and, with_argmax, of `argmax` [num_queries, list_length, Lq]."""
+    def score(
+        self,
+        block: Block,
+        rows: Tensor,
+        with_argmax: bool,
+        result: Tensor,
+        argmax: Tensor,
+        token_scales: Optional[Tensor] = None,
+    ) -> None:
+        """Scores the block's documents, whose vectors are `rows` [documents, Ld, d], with `token_scales` [documents,
+        Ld] if these are given. Writes the block's part of `result` [num_queries, list_length] and, with_argmax, of
+        `argmax` [num_queries, list_length, Lq]."""
         inside, named = self._inside(block)
         lengths, mask = part_of(self.document_lengths, block.documents), part_of(self.document_mask, block.documents)
         if inside is not None:
@@ -157,7 +166,10 @@ class Problem(NamedTuple):
                 lengths = torch.full((len(rows),), self.max_document_tokens, dtype=torch.int64, device=rows.device)
             rows, lengths = with_one_more(rows), torch.cat([lengths, lengths.new_zeros(1)])
             mask = None if mask is None else with_one_more(mask)
+            token_scales = None if token_scales is None else with_one_more(token_scales)
         documents = plain_tokens(rows, mask, lengths)
+        if token_scales is not None:
+            documents = documents._replace(scales=token_scales.reshape(-1), scale_of=library.SCALE_PER_TOKEN)
         inputs = arguments_of(*self._of_block(block, documents, named), self.empty_score, with_argmax)
         values, matches = scores(*inputs)
         if inside is None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from . import library
 from .direct_calls import operator
-from .document_blocks import Problem
+from .document_blocks import Problem, part_of
 from .operators import arguments_of, empty_results_of, scores
 from .pairing import Pairs
 from .tokens import FLOAT8, Tokens, flat, shaped
@@ -43,7 +43,7 @@ class Float8Scores(NamedTuple):
 def float8_scores(inputs: Float8Scores) -> Tuple[Tensor, Tensor]:
     """Does what torch.ops.maxsim_torch.scores does for `queries` [Nq, Lq, d] in a type that the kernels multiply, and
     `documents` [Nd, Ld, d] in float8 or any other type. Documents are converted to the queries' type, `block_documents`
-    at a time (0: as many as document_blocks.py chooses). `token_scales` [Nd, Ld] multiply the documents' vectors."""
+    at a time (0: as many as document_blocks.py chooses). `token_scales` [Nd, Ld] multiply the tokens' similarities."""
     documents, token_scales = inputs.documents, inputs.token_scales
     problem = Problem.of(inputs, inputs.weights, documents)
     problem.check_candidates()
@@ -52,9 +52,10 @@ def float8_scores(inputs: Float8Scores) -> Tuple[Tensor, Tensor]:
     argmax.fill_(-1)
     for block in problem.blocks(problem.documents_per_block(inputs.block_documents, documents.shape[2])):
         rows = documents[block.documents].to(inputs.queries.dtype)
-        if token_scales is not None:
-            rows = rows * token_scales[block.documents].unsqueeze(-1).to(rows.dtype)
-        problem.score(block, rows, inputs.with_argmax, result, argmax)
+        scales = part_of(token_scales, block.documents)
+        if scales is not None and rows.dtype == torch.float32:  # the kernels scale only half precision
+            rows, scales = rows * scales.unsqueeze(-1), None
+        problem.score(block, rows, inputs.with_argmax, result, argmax, scales)
     return result, argmax
 
 
@@ -64,11 +65,8 @@ def is_float8(queries: Tokens, documents: Tokens) -> bool:
 
 
 def _common_type(queries: Tokens, documents: Tokens) -> torch.dtype:
-    """Returns the type in which products are computed: the type of the side that is not float8, or float16 if both are.
-    If document tokens have scales, returns float32: these scales multiply the vectors before the maximum, and a
-    narrower type would round the products."""
-    if documents.scales is not None and documents.scale_of == library.SCALE_PER_TOKEN:
-        return torch.float32
+    """Returns the type in which products are computed: the type of the side that is not float8, or float16 if both
+    are."""
     for side in (queries, documents):
         if side.rows.dtype not in FLOAT8:
             return side.rows.dtype
@@ -143,9 +141,10 @@ def score(
             with_argmax,
         )
     else:
-        rows = documents.rows.to(common)
-        if token_scales is not None:
-            rows = rows * token_scales.unsqueeze(-1)
-        plain = documents._replace(rows=rows, scales=None, scale_of=library.SCALE_PER_SEQUENCE)
+        plain = documents._replace(rows=documents.rows.to(common))
+        if token_scales is not None and common == torch.float32:  # the kernels scale only half precision
+            plain, token_scales = plain._replace(rows=plain.rows * token_scales.unsqueeze(-1)), None
+        if token_scales is None:
+            plain = plain._replace(scales=None, scale_of=library.SCALE_PER_SEQUENCE)
         values, argmax = scores(*arguments_of(converted, plain, factors, pairs, minus_infinity, with_argmax))
     return _with_document_scales(values, documents, pairs, empty_score), argmax

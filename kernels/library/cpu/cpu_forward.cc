@@ -252,9 +252,13 @@ class ForwardPass {
     for (size_t row = 0; row < block.num_rows; ++row) {
       const int32_t token = rows.Index(position + static_cast<int32_t>(row));
       const float scale = documents_.Scale(document, documents_.Begin(document) + token);
+      const Similarity* const of_row = similarities + row * num_lanes;
       for (size_t lane = 0; lane < num_tokens; ++lane) {
-        scaled[lane] =
-            static_cast<float>(static_cast<int32_t>(similarities[row * num_lanes + lane]) + corrections[lane]) * scale;
+        if constexpr (std::numeric_limits<Similarity>::is_integer) {
+          scaled[lane] = static_cast<float>(of_row[lane] + corrections[lane]) * scale;
+        } else {
+          scaled[lane] = of_row[lane] * scale;
+        }
       }
       RaiseBest(scaled, num_tokens, position + static_cast<int32_t>(row), slot.terms.data(), slot.indices.data());
     }

@@ -71,6 +71,12 @@ Status LayOutBackward(void* memory, BackwardParams* params, size_t* bytes) {
   return {};
 }
 
+template <ScalarType kType>
+cudaError_t LaunchPortable(const ForwardParams& params, bool token_scales, cudaStream_t stream) {
+  return token_scales ? ForwardLauncher<kType, true>::Launch(params, stream)
+                      : ForwardLauncher<kType, false>::Launch(params, stream);
+}
+
 cudaError_t LaunchForward(const ForwardParams& params, ScalarType type, bool token_scales, cudaStream_t stream) {
   if (HopperForwardParams hopper{}; PrepareHopperForward(params, type, &hopper)) {
     return type == ScalarType::kF16    ? HopperForwardLauncher<ScalarType::kF16>::Launch(hopper, stream)
@@ -81,9 +87,9 @@ cudaError_t LaunchForward(const ForwardParams& params, ScalarType type, bool tok
     case ScalarType::kF32:
       return ForwardLauncher<ScalarType::kF32, false>::Launch(params, stream);
     case ScalarType::kF16:
-      return ForwardLauncher<ScalarType::kF16, false>::Launch(params, stream);
+      return LaunchPortable<ScalarType::kF16>(params, token_scales, stream);
     case ScalarType::kBF16:
-      return ForwardLauncher<ScalarType::kBF16, false>::Launch(params, stream);
+      return LaunchPortable<ScalarType::kBF16>(params, token_scales, stream);
     case ScalarType::kI8:
     case ScalarType::kResidual1:
     case ScalarType::kResidual2:
@@ -91,8 +97,7 @@ cudaError_t LaunchForward(const ForwardParams& params, ScalarType type, bool tok
     case ScalarType::kResidual8:
       break;  // CheckTokens has refused residual codes
   }
-  return token_scales ? ForwardLauncher<ScalarType::kI8, true>::Launch(params, stream)
-                      : ForwardLauncher<ScalarType::kI8, false>::Launch(params, stream);
+  return LaunchPortable<ScalarType::kI8>(params, token_scales, stream);
 }
 
 }  // namespace

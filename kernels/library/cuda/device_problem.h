@@ -32,6 +32,11 @@ inline DeviceProblem DeviceProblemOf(const Problem& problem) {
           .pairing = problem.call.pairing};
 }
 
+// Returns whether each token has a scale, and not each sequence.
+inline bool HasTokenScales(const maxsim_tokens& tokens) {
+  return tokens.scales != nullptr && tokens.scale_of == MAXSIM_SCALE_PER_TOKEN;
+}
+
 // Returns the mean length of sequences, rounded up, as far as shapes tell it. Lengths are in device memory, and
 // max_tokens may be much larger than any of them.
 inline int64_t MeanTokens(const maxsim_tokens& tokens) {

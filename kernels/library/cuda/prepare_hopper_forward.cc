@@ -54,12 +54,16 @@ int64_t DocumentsABlock(int64_t list_length, int64_t document_tiles, int64_t uni
   return documents_of(rounds);
 }
 
-HopperForwardPlan PlanHopperForward(const DeviceProblem& problem, int64_t query_tiles, int64_t processors) {
+HopperForwardPlan PlanHopperForward(const DeviceProblem& problem, int64_t query_tiles, int64_t row_bytes,
+                                    int64_t processors) {
   HopperForwardPlan plan;
   const bool shared_list = problem.pairing == MAXSIM_ALL;
   plan.num_lists = shared_list ? 1 : problem.queries.num_sequences;
   plan.tiles_a_list = shared_list ? problem.queries.num_sequences * query_tiles : query_tiles;
-  plan.warpgroups = plan.tiles_a_list > kHopperWarps ? 2 : 1;
+  // With scales of tokens, the warps of one warpgroup would need more registers for two halves than they have beside
+  // those of a second thread block.
+  const bool wide_scaled = HasTokenScales(problem.documents) && row_bytes > kHopperHalfBytes;
+  plan.warpgroups = plan.tiles_a_list > kHopperWarps || wide_scaled ? 2 : 1;
   plan.row_tiles = CeilingOf(plan.tiles_a_list, plan.warpgroups * kHopperWarps);
   const int64_t units = plan.num_lists * plan.row_tiles;
   const int64_t document_tiles = std::max<int64_t>(CeilingOf(MeanTokens(problem.documents), kHopperTokens), 1);
@@ -79,7 +83,7 @@ bool PrepareHopperForward(const ForwardParams& forward, ScalarType type, HopperF
   if (problem.documents.num_rows < 1 || problem.documents.num_rows > INT32_MAX - kHopperTokens) return false;
   const int64_t processors = HopperProcessors();
   if (processors == 0) return false;
-  params->plan = PlanHopperForward(problem, forward.plan.query_tiles, processors);
+  params->plan = PlanHopperForward(problem, forward.plan.query_tiles, forward.plan.row_bytes, processors);
   if (params->plan.num_blocks > INT32_MAX) return false;
   params->forward = forward;
   static_assert(kHopperHalfBytes == kWideHalfBytes);

@@ -49,7 +49,7 @@ bool TakesDocuments(const DeviceProblem& problem, int64_t row_bytes) {
   const maxsim_tokens& documents = problem.documents;
   const auto type = static_cast<ScalarType>(documents.type);
   if (type == ScalarType::kF32 || documents.mask != nullptr) return false;
-  if (type == ScalarType::kI8 && documents.scale_of != MAXSIM_SCALE_PER_SEQUENCE) return false;
+  if (HasTokenScales(documents)) return false;
   if (row_bytes % 16 != 0 || row_bytes > kDeepMaxRowBytes) return false;
   // The number of a place's element has 32 bits.
   return documents.num_rows >= 1 && documents.num_rows <= kWideMaxTokens &&

@@ -22,7 +22,8 @@ static_assert(sizeof(maxsim_tokens) == kFirstTokensSize);
 static_assert(sizeof(maxsim_call) == kFirstCallSize);
 static_assert(sizeof(maxsim_gradients) == kFirstGradientsSize);
 
-Status CheckTokens(const char* name, const maxsim_tokens& tokens, int64_t max_tokens, bool coded) {
+// `scalable` says whether tokens of half precision may have scales.
+Status CheckTokens(const char* name, const maxsim_tokens& tokens, int64_t max_tokens, bool coded, bool scalable) {
   const bool padded = tokens.layout == MAXSIM_PADDED;
   const bool scattered = tokens.layout == MAXSIM_SCATTERED;
   Status status = First(
@@ -51,7 +52,10 @@ Status CheckTokens(const char* name, const maxsim_tokens& tokens, int64_t max_to
       CheckAbsent(name, ".lengths", tokens.lengths, !padded && !scattered, "in the packed layout"),
       CheckPresent(name, ".scales", tokens.scales,
                    tokens.type == MAXSIM_I8 && (tokens.scale_of == MAXSIM_SCALE_PER_TOKEN ? any_row : any_sequence)),
-      CheckAbsent(name, ".scales", tokens.scales, tokens.type != MAXSIM_I8, "but for the type MAXSIM_I8"));
+      CheckAbsent(name, ".scales", tokens.scales,
+                  tokens.type != MAXSIM_I8 &&
+                      !(scalable && tokens.type != MAXSIM_F32 && tokens.scale_of == MAXSIM_SCALE_PER_TOKEN),
+                  "but for the type MAXSIM_I8, and for tokens of documents in half precision"));
 }
 
 // Sets the numbers of pairs and checks what depends on the pairing.
@@ -103,8 +107,8 @@ Status ReadProblem(const maxsim_call* call, Problem* problem, DocumentRows docum
   if (!status.ok()) return status;
   status = First(CheckRange("call", ".device", problem->call.device, MAXSIM_CPU, MAXSIM_CUDA),
                  CheckRange("call", ".num_threads", problem->call.num_threads, 0, 4096),
-                 CheckTokens("queries", problem->queries, kMaxQueryTokens, /*coded=*/false),
-                 CheckTokens("documents", problem->documents, kMaxDocumentTokens, coded));
+                 CheckTokens("queries", problem->queries, kMaxQueryTokens, /*coded=*/false, /*scalable=*/false),
+                 CheckTokens("documents", problem->documents, kMaxDocumentTokens, coded, /*scalable=*/!coded));
   if (!status.ok()) return status;
   if (problem->queries.layout == MAXSIM_SCATTERED) {
     return InvalidArgument("queries.layout is MAXSIM_SCATTERED; queries are padded or packed");
@@ -126,6 +130,9 @@ Status ReadGradients(const Problem& problem, const maxsim_gradients* given, maxs
   if (Status status = ReadStruct("gradients", given, kFirstGradientsSize, gradients); !status.ok()) return status;
   if (problem.type() == ScalarType::kI8) {
     return Unsupported("queries.type is MAXSIM_I8; gradients are of MAXSIM_F32, MAXSIM_F16 and MAXSIM_BF16");
+  }
+  if (problem.scales_document_tokens()) {
+    return Unsupported("documents.scales is not null; there are no gradients if tokens have scales");
   }
   return First(CheckPresent("gradients", ".argmax", gradients->argmax, problem.num_argmax() > 0),
                CheckPresent("gradients", ".score_gradients", gradients->score_gradients, problem.num_pairs > 0));

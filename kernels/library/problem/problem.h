@@ -24,7 +24,7 @@ struct Problem {
 
   // Returns whether each document token has its own scale, which must be applied before taking the maximum over tokens.
   bool scales_document_tokens() const {
-    return type() == ScalarType::kI8 && documents.scale_of == MAXSIM_SCALE_PER_TOKEN;
+    return documents.scale_of == MAXSIM_SCALE_PER_TOKEN && (type() == ScalarType::kI8 || documents.scales != nullptr);
   }
 };
 

@@ -161,6 +161,7 @@ TEST_F(GpuLibraryServiceTest, PortableKernelsGiveTheSameBits) {
         shape.max_query_tokens = 40;
         shape.max_document_tokens = 150;
         shape.document_scale_of = scale_of;
+        shape.scaled_tokens = scale_of == MAXSIM_SCALE_PER_TOKEN;
         shape.lengths = true;
         shape.document_mask = num_queries == 3;
         shape.weights = true;

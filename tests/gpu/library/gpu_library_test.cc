@@ -79,6 +79,7 @@ TEST_F(GpuLibraryTest, EveryNumberOfQueryTilesIsScored) {
         constexpr int32_t kTypes[] = {MAXSIM_F16, MAXSIM_BF16, MAXSIM_I8};
         shape.type = kTypes[(num_queries + query_tokens / 20) % 3];
         shape.document_scale_of = num_queries % 2 == 0 ? MAXSIM_SCALE_PER_TOKEN : MAXSIM_SCALE_PER_SEQUENCE;
+        shape.scaled_tokens = num_queries % 4 == 3;
         shape.dim = num_queries % 3 == 0 ? 64 : 128;
         shape.pairing = pairing;
         shape.num_queries = num_queries;

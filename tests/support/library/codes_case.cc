@@ -148,7 +148,7 @@ std::vector<CodesShape> CodesShapes() {
   std::vector<CodesShape> shapes;
   int idx = 0;
   for (LibraryShape library : LibraryShapes()) {
-    if (library.type == MAXSIM_I8) continue;
+    if (library.type == MAXSIM_I8 || library.scaled_tokens) continue;
     for (const int32_t nbits : {1, 2, 4, 8}) {
       // The codes of a vector must fill whole bytes. So the dimension 65 becomes 72, 36, 18 or 9, depending on `nbits`.
       library.dim = library.dim == 65 ? 8 / nbits * 9 : library.dim;

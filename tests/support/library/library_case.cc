@@ -63,6 +63,7 @@ struct TokensShape {
   int64_t max_tokens;
   bool mask;
   int32_t scale_of;
+  bool scales;
 };
 
 void MakeTokens(const LibraryShape& shape, const TokensShape& given, Random& random, LibraryTokens* target) {
@@ -132,7 +133,7 @@ void MakeTokens(const LibraryShape& shape, const TokensShape& given, Random& ran
   for (int64_t idx = 0; idx < tokens.num_rows * shape.dim; ++idx) {
     target->values.push_back(ElementOf(shape.type, target->rows, idx));
   }
-  if (shape.type == MAXSIM_I8) {
+  if (given.scales) {
     target->scales.resize(given.scale_of == MAXSIM_SCALE_PER_TOKEN ? tokens.num_rows : given.count);
     for (float& scale : target->scales) {
       scale = shape.ties ? 0.5f * static_cast<float>(Between(random, 1, 2))
@@ -181,11 +182,13 @@ LibraryCase::LibraryCase(const LibraryShape& given, uint64_t seed) : shape(given
   if (shape.pairing == MAXSIM_PAIRS) shape.num_documents = shape.num_queries;
   if (shape.pairing == MAXSIM_LISTS && !shape.candidates) shape.num_documents = shape.num_queries * shape.list_length;
   MakeTokens(shape,
-             {shape.query_layout, shape.num_queries, shape.max_query_tokens, shape.query_mask, shape.query_scale_of},
+             {shape.query_layout, shape.num_queries, shape.max_query_tokens, shape.query_mask, shape.query_scale_of,
+              shape.type == MAXSIM_I8},
              random, &queries);
   MakeTokens(shape,
              {shape.document_layout, shape.num_documents, shape.max_document_tokens, shape.document_mask,
-              shape.document_scale_of},
+              shape.scaled_tokens ? MAXSIM_SCALE_PER_TOKEN : shape.document_scale_of,
+              shape.type == MAXSIM_I8 || shape.scaled_tokens},
              random, &documents);
   call = {.struct_size = sizeof(maxsim_call),
           .device = MAXSIM_CPU,
@@ -284,6 +287,12 @@ std::vector<LibraryShape> LibraryShapes() {
       own_lists.pairing = MAXSIM_LISTS;
       own_lists.list_length = 5;
       shapes.push_back(own_lists);
+      if (type == MAXSIM_F16 || type == MAXSIM_BF16) {
+        for (LibraryShape scaled : {one_query, masked, scattered}) {
+          scaled.scaled_tokens = true;
+          shapes.push_back(scaled);
+        }
+      }
       LibraryShape lists = scattered;
       lists.pairing = MAXSIM_LISTS;
       lists.list_length = 12;

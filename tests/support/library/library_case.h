@@ -34,7 +34,8 @@ struct LibraryShape {
   bool weights = false;
   int32_t query_scale_of = MAXSIM_SCALE_PER_TOKEN;
   int32_t document_scale_of = MAXSIM_SCALE_PER_SEQUENCE;
-  bool ties = false;  // values are small integers, so that sums are exact and many similarities are equal
+  bool scaled_tokens = false;  // document tokens of half precision have scales, too; there are no gradients then
+  bool ties = false;           // values are small integers, so that sums are exact and many similarities are equal
 
   friend std::ostream& operator<<(std::ostream& out, const LibraryShape& shape);
 };

@@ -52,6 +52,28 @@ TEST(LibraryRefusalsTest, AnErrorNamesTheMemberAndItsValue) {
   with([](Call, Tokens, Tokens documents) { documents.max_tokens = 8; }, "max_tokens = 8");
   with([](Call, Tokens, Tokens documents) { documents.layout = MAXSIM_PADDED; }, "documents.num_rows");
   with([](Call, Tokens queries, Tokens documents) { queries.type = documents.type = MAXSIM_I8; }, "scales is null");
+  static constexpr float kScale = 1;
+  with([](Call, Tokens, Tokens documents) { documents.scales = &kScale; }, "documents.scales is not null");
+  with(
+      [](Call, Tokens queries, Tokens) {
+        queries.scales = &kScale;
+        queries.scale_of = MAXSIM_SCALE_PER_TOKEN;
+      },
+      "queries.scales is not null");
+}
+
+TEST(LibraryRefusalsTest, GradientsOfTokensWithScalesAreRefused) {
+  const LibraryCase library_case({.type = MAXSIM_F16, .scaled_tokens = true}, TestSeed());
+  LibraryGradientMemory memory(library_case);
+  const std::vector<int32_t> argmax(library_case.num_pairs() * library_case.shape.max_query_tokens, -1);
+  const maxsim_gradients gradients = {.struct_size = sizeof(maxsim_gradients),
+                                      .argmax = argmax.data(),
+                                      .score_gradients = library_case.score_gradients.data(),
+                                      .query_gradients = memory.queries.data(),
+                                      .document_gradients = memory.documents.data(),
+                                      .weight_gradients = memory.weights.data()};
+  EXPECT_EQ(maxsim_backward(&library_case.call, &gradients), MAXSIM_UNSUPPORTED);
+  EXPECT_NE(std::string(maxsim_last_error()).find("documents.scales is not null"), std::string::npos);
 }
 
 TEST(LibraryRefusalsTest, OffsetsWhoseDifferenceOverflowsAreRefused) {

@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(HopperRegisters<kWarpgroups>::kThreads, Hopper
 template <ScalarType kType, int kHalves, int kWarpgroups, bool kTokenScales>
 cudaError_t LaunchHopperForward(const HopperForwardParams& params, cudaStream_t stream) {
   using Registers = HopperRegisters<kWarpgroups>;
-  constexpr size_t kSharedBytes = kHopperSharedBytes<kType, HopperShared<kHalves, kWarpgroups>>;
+  constexpr size_t kSharedBytes = kHopperSharedBytes<kType, kTokenScales, HopperShared<kHalves, kWarpgroups>>;
   static_assert(kSharedBytes * Registers::kBlocks <= 225 * 1024);
   const auto kernel = params.forward.argmax == nullptr
                           ? HopperForwardKernel<kType, kHalves, kWarpgroups, false, kTokenScales>
@@ -78,22 +78,25 @@ cudaError_t LaunchHopperForward(const HopperForwardParams& params, cudaStream_t 
                             kSharedBytes, stream, params);
 }
 
-template <ScalarType kType, int kHalves, bool kTokenScales = false>
+template <ScalarType kType, int kHalves>
 cudaError_t LaunchHopperForwardOf(const HopperForwardParams& params, cudaStream_t stream) {
-  return params.plan.warpgroups == 1 ? LaunchHopperForward<kType, kHalves, 1, kTokenScales>(params, stream)
-                                     : LaunchHopperForward<kType, kHalves, 2, kTokenScales>(params, stream);
+  const bool token_scales = HasTokenScales(params.forward.problem.documents);
+  if (params.plan.warpgroups == 2) {
+    return token_scales ? LaunchHopperForward<kType, kHalves, 2, true>(params, stream)
+                        : LaunchHopperForward<kType, kHalves, 2, false>(params, stream);
+  }
+  if constexpr (kHalves == 1) {  // otherwise the plan has two warpgroups if tokens have scales
+    if (token_scales) return LaunchHopperForward<kType, kHalves, 1, true>(params, stream);
+  }
+  return LaunchHopperForward<kType, kHalves, 1, false>(params, stream);
 }
 
 template <ScalarType kType>
 cudaError_t HopperForwardLauncher<kType>::Launch(const HopperForwardParams& params, cudaStream_t stream) {
-  if constexpr (kType == ScalarType::kI8) {
-    return params.forward.problem.documents.scale_of == MAXSIM_SCALE_PER_TOKEN
-               ? LaunchHopperForwardOf<kType, 1, true>(params, stream)
-               : LaunchHopperForwardOf<kType, 1>(params, stream);
-  } else {
-    return params.forward.plan.row_bytes <= kHopperHalfBytes ? LaunchHopperForwardOf<kType, 1>(params, stream)
-                                                             : LaunchHopperForwardOf<kType, 2>(params, stream);
+  if constexpr (HopperMaxRowBytes(kType) > kHopperHalfBytes) {
+    if (params.forward.plan.row_bytes > kHopperHalfBytes) return LaunchHopperForwardOf<kType, 2>(params, stream);
   }
+  return LaunchHopperForwardOf<kType, 1>(params, stream);
 }
 
 }  // namespace maxsim::library

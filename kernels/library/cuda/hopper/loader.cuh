@@ -83,15 +83,19 @@ class HopperLoader {
       const int32_t token = word * 32 + lane_;
       const bool counts = first + token < document.length && (mask == nullptr || mask[row + token] != 0);
       tile.counts[word] = __ballot_sync(0xffffffffu, counts);
-      if constexpr (kTokenScales) {
-        sm90::StoreShared(ring_.Scales() + token * sizeof(float),
-                          counts ? p_.forward.problem.documents.scales[row + token] : 0.0f);
-      }
     }
     if constexpr (kSequenceScales) {
       if (lane_ == 0) sm90::StoreShared(ring_.Scales(), document.scale);
     }
-    if constexpr (kTokenScales) __syncwarp();  // all scales are written before the first lane describes the tile
+    if constexpr (kTokenScales) {
+      const float* const scales = p_.forward.problem.documents.scales + row;
+      // A loop that is not unrolled, because a loading warp has few registers.
+#pragma unroll 1
+      for (int32_t token = lane_; token < num_tokens; token += 32) {
+        sm90::StoreShared(ring_.Scales() + token * sizeof(float), scales[token]);
+      }
+      __syncwarp();  // all scales are written before the first lane describes the tile
+    }
     tile.first_token = first;
     tile.num_tokens = num_tokens;
     tile.flags = first + kHopperTokens >= document.length ? HopperTile::kLastOfDocument : 0;

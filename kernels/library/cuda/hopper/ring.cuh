@@ -27,12 +27,13 @@ struct HopperShared {
   uint64_t empty[kStages];  // barrier: every multiplying warp is done with the tile
 };
 
-// Where each stage of INT8 has its scales, after the HopperShared: that of each token of the tile, or in the first
-// place that of the document.
+// The scales of a stage, which follow the HopperShared if there are any: with kTokenScales that of each token of the
+// tile, otherwise in INT8 that of the document, in the first place.
 inline constexpr int kHopperScalesBytes = kHopperTokens * static_cast<int>(sizeof(float));
-template <ScalarType kType, class Shared>
-inline constexpr int kHopperSharedBytes = static_cast<int>(sizeof(Shared)) +
-                                          (kType == ScalarType::kI8 ? Shared::kStages * kHopperScalesBytes : 0);
+template <ScalarType kType, bool kTokenScales, class Shared>
+inline constexpr int kHopperSharedBytes = static_cast<int>(sizeof(Shared)) + (kType == ScalarType::kI8 || kTokenScales
+                                                                                  ? Shared::kStages * kHopperScalesBytes
+                                                                                  : 0);
 
 // Shared-memory addresses of the parts of a HopperShared, and a warp's position in the ring.
 template <class Shared>

@@ -62,7 +62,7 @@ enum {
 /* The type of offsets and lengths. */
 enum { MAXSIM_INT64 = 0, MAXSIM_INT32 = 1 };
 
-/* Whether each sequence or each token of MAXSIM_I8 has a scale. */
+/* Whether each sequence or each token has a scale. */
 enum { MAXSIM_SCALE_PER_SEQUENCE = 0, MAXSIM_SCALE_PER_TOKEN = 1 };
 
 /* Which queries are scored against which documents. A pair is one query with one document. */
@@ -91,7 +91,8 @@ typedef struct maxsim_tokens {
   const void* offsets;   /* MAXSIM_PACKED: [num_sequences + 1], not decreasing; MAXSIM_SCATTERED: [num_sequences] */
   const void* lengths;   /* MAXSIM_PADDED: [num_sequences] or null; MAXSIM_SCATTERED: [num_sequences] */
   const uint8_t* mask;   /* [num_rows] or null: a token whose byte is 0 does not count */
-  const float* scales;   /* MAXSIM_I8: finite, 0 or more, [num_sequences] or [num_rows]; other types: null */
+  const float* scales;   /* finite, 0 or more. MAXSIM_I8: [num_sequences] or [num_rows]; other types: null or, for
+                          * documents of MAXSIM_F16 and MAXSIM_BF16 with MAXSIM_SCALE_PER_TOKEN, [num_rows] */
   int32_t scale_of;      /* MAXSIM_SCALE_PER_SEQUENCE or MAXSIM_SCALE_PER_TOKEN */
   int32_t reserved;      /* 0 */
 } maxsim_tokens;
