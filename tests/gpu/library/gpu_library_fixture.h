@@ -56,6 +56,15 @@ class DeviceCase {
     query_gradients_ = PoisonedBuffer(library_case.queries.rows.size());
     document_gradients_ = PoisonedBuffer(library_case.documents.rows.size());
     weight_gradients_ = PoisonedBuffer(queries_.num_rows * sizeof(float));
+    AllocateWorkspace();
+  }
+  DeviceCase(const DeviceCase&) = delete;
+  DeviceCase& operator=(const DeviceCase&) = delete;
+
+  maxsim_call& call() { return call_; }
+
+  // Allocates as much workspace as both passes of call() need. Call it again after a change of call().
+  void AllocateWorkspace() {
     size_t bytes = 0;
     for (const int32_t pass : {MAXSIM_FORWARD, MAXSIM_BACKWARD}) {
       size_t needed = 0;
@@ -67,10 +76,6 @@ class DeviceCase {
     call_.workspace_bytes = bytes;
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
-  DeviceCase(const DeviceCase&) = delete;
-  DeviceCase& operator=(const DeviceCase&) = delete;
-
-  maxsim_call& call() { return call_; }
 
   // Starts the forward pass on the stream.
   void Forward(cudaStream_t stream, bool with_argmax = true) {

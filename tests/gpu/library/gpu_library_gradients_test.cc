@@ -84,6 +84,7 @@ TEST_F(GpuLibraryTest, ListsOfAllDocumentsGiveTheSameGradients) {
     size_t bytes = 1;
     EXPECT_EQ(maxsim_workspace_bytes(&device.call(), MAXSIM_BACKWARD, &bytes), MAXSIM_OK) << maxsim_last_error();
     EXPECT_EQ(bytes, 0u);
+    device.AllocateWorkspace();
     device.Forward(stream_.get());
     device.Backward(stream_.get());
     EXPECT_EQ(device.gradients(), gradients);
