@@ -26,8 +26,8 @@ MIN_NOMINAL_NORM = 1e-28
 MAX_NORM_SPREAD = 0.05
 SAMPLED_DOCUMENTS = 1000
 
-# From kernels/codes/code_levels.h: the bounds between cells, then, for 1, 2 and 4 bits, the integer of each cell and
-# the value of one unit of these integers.
+# From kernels/codes/code_levels.h: the bounds between cells, then, for 2 and 4 bits, the integer of each cell, and, for
+# 1, 2 and 4 bits, the value of one unit of these integers. With 1 bit, every cell has the integer 1.
 _CELL_CUTS = (
     0.25822166467071866,
     0.5224037090113762,
@@ -38,7 +38,6 @@ _CELL_CUTS = (
     2.400803398763277,
 )
 _LEVELS = (
-    np.ones(8),
     np.array([13.0] * 4 + [42.0] * 4),
     np.array([2.0 * half + 1 for half in (5, 18, 30, 43, 58, 75, 96, 127)]),
 )
@@ -76,25 +75,21 @@ class Codes:
     bounds: list[NDArray[np.float16]]  # [documents, 4]
 
 
-def _sum_in_lanes(columns: Any, dim: int, num_rows: int) -> NDArray[np.float64]:
-    """Sums columns(0), columns(1), ... (each [num_rows]) in four partial sums, in the order of the encoder in C++."""
-    lanes = np.zeros((4, num_rows))
-    for column in range(dim):
-        lanes[column % 4] += columns(column)
+def _sum_in_lanes(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums the columns of `terms`, [dim, n], in four partial sums, in the order of the encoder in C++."""
+    lanes = np.zeros((4, terms.shape[1]))
+    for begin in range(0, len(terms), 4):
+        some = terms[begin : begin + 4]
+        lanes[: len(some)] += some
     sums: NDArray[np.float64] = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
     return sums
 
 
 def _sums_of_squares(rows: NDArray[np.float32]) -> NDArray[np.float64]:
     """Returns the sum of the squares of each row. `rows` is transposed: [dim, n]."""
-    dim, count = rows.shape
-
-    def square(column: int) -> NDArray[np.float64]:
-        wide = rows[column].astype(np.float64)
-        squares: NDArray[np.float64] = wide * wide
-        return squares
-
-    return _sum_in_lanes(square, dim, count)
+    squares = rows.astype(np.float64)
+    squares *= squares
+    return _sum_in_lanes(squares)
 
 
 def _wide_rows(rows: NDArray[Any], storage: str) -> NDArray[np.float32]:
@@ -154,10 +149,10 @@ class _Measures:
     products of the vectors with their levels (the integers that codes stand for) and the squared lengths of the
     levels."""
 
-    def __init__(self, num_tokens: int) -> None:
+    def __init__(self, num_files: int, num_tokens: int) -> None:
         self.norms = np.empty(num_tokens)
-        self.products = np.empty((3, num_tokens))
-        self.squared_lengths = np.empty((3, num_tokens))
+        self.products = np.empty((num_files, num_tokens))
+        self.squared_lengths = np.empty((num_files, num_tokens))
 
 
 class CodesEncoder:
@@ -180,7 +175,7 @@ class CodesEncoder:
         planes = [
             np.empty((len(rows), size), dtype=np.uint8) for size in (4 * words, 4 * words, 8 * words)
         ][: self._codes.num_files]
-        measures = _Measures(len(rows))
+        measures = _Measures(len(planes), len(rows))
         for begin in range(0, len(rows), self._block_rows):
             block = slice(begin, min(begin + self._block_rows, len(rows)))
             self._encode_block(rows[block], originals[block], block, planes, measures)
@@ -207,27 +202,25 @@ class CodesEncoder:
         dim, count = self._dim, len(rows)
         turned = self._turn(rows)
         squares = _sums_of_squares(turned)
-        rms = np.sqrt(squares / dim)
-        magnitudes = np.zeros((num_words(dim) * 32, count), dtype=np.uint8)
-        positive = np.zeros_like(magnitudes)
+        measures.norms[block] = np.sqrt(squares) * originals
         lengths = np.abs(turned)
+        positive = np.zeros((num_words(dim) * 32, count), dtype=np.uint8)
+        positive[:dim] = ~(turned < 0)
+        planes[0][block] = _pack(positive, dim)
+        measures.products[0, block] = _sum_in_lanes(lengths.astype(np.float64)) * originals
+        measures.squared_lengths[0, block] = dim
+        if len(planes) == 1:
+            return
+        rms = np.sqrt(squares / dim)
+        magnitudes = np.zeros_like(positive)
         for cut in _CELL_CUTS:
             magnitudes[:dim] += lengths > (cut * rms).astype(np.float32)
-        positive[:dim] = ~(turned < 0)
-        measures.norms[block] = np.sqrt(squares) * originals
-        for which, levels in enumerate(_LEVELS):
-
-            def product(column: int, levels: NDArray[np.float64] = levels) -> NDArray[np.float64]:
-                terms: NDArray[np.float64] = lengths[column].astype(np.float64) * levels[magnitudes[column]]
-                return terms
-
-            products = _sum_in_lanes(product, dim, count)
-            measures.products[which, block] = products * originals
+        for which in range(1, len(planes)):
+            levels = _LEVELS[which - 1][magnitudes[:dim]]
+            measures.products[which, block] = _sum_in_lanes(lengths * levels) * originals
             # The terms are integers, so the sum is exact.
-            measures.squared_lengths[which, block] = (levels * levels)[magnitudes[:dim]].sum(axis=0)
-        planes[0][block] = _pack(positive, dim)
-        if len(planes) > 1:
-            planes[1][block] = _pack(magnitudes >> np.uint8(2), dim)
+            measures.squared_lengths[which, block] = np.square(levels).sum(axis=0)
+        planes[1][block] = _pack(magnitudes >> np.uint8(2), dim)
         if len(planes) > 2:
             planes[2][block] = _pack_fields(magnitudes & np.uint8(3), dim)
 
