@@ -1,4 +1,4 @@
-// How many candidates a thread block of a wide or deep kernel claims at a time.
+// Computes how many candidates a thread block of a wide or deep kernel claims at a time.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ constexpr int32_t ClaimCandidates(int64_t mean_tokens, int64_t candidates, int32
                                   const ClaimTuning& tuning = {}) {
   const int64_t tokens = std::max<int64_t>(mean_tokens, 1);
   const int64_t by_blocks = candidates / (int64_t{grid} * tuning.per_block);
-  // A claim has at most as many candidates as an even share gives each thread block. This matters for few short
-  // documents.
+  // A claim has at most as many candidates as an even share gives each thread block. This limit matters if a call has
+  // few short documents.
   const int64_t even = candidates / grid;
   const int64_t wanted = std::max(std::min(tuning.tokens / tokens, by_blocks), tuning.least_tokens / tokens);
   return static_cast<int32_t>(std::clamp<int64_t>(std::min(wanted, even), 1, 32));

@@ -15,8 +15,8 @@
 
 namespace maxsim {
 
-// Fills in what a plan of a Hopper kernel says about its ring. plan.tile and plan.row_bytes must be set. The ring takes
-// all the shared memory, so a multiprocessor runs one thread block.
+// Fills in the fields of a plan that describe the ring of its Hopper kernel. plan.tile and plan.row_bytes must be set.
+// The ring takes all the shared memory, so a multiprocessor runs one thread block.
 inline void PlanHopperRing(const DeviceLimits& limits, ScorePlan& plan) {
   plan.num_steps = static_cast<int32_t>(CeilDiv(plan.row_bytes, kStepBytes));
   plan.query_resident = true;

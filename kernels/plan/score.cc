@@ -102,7 +102,8 @@ bool FillMultiprocessor(const DeviceLimits& limits, ScorePlan& plan) {
          (streamable && fits(false, 1, 3)) || fits(true, 1, kMinStages) || (streamable && fits(false, 1, kMinStages));
 }
 
-// Fills in the plan of a Hopper kernel. It runs on every multiprocessor and assigns the work to thread blocks itself.
+// Fills in the plan of a Hopper kernel. The kernel runs on every multiprocessor, and divides the work among thread
+// blocks itself.
 void PlanHopper(absl::Span<const QueryGroupShape> groups, const DeviceLimits& limits, double document_bytes,
                 ScorePlan& plan) {
   PlanHopperRing(limits, plan);

@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(kOwnerThreads, 1)
     for (uint32_t i = 0; i < num_rounds; ++i) {
       Round* const round = &shared->rounds[i % 2];
       reader.Write(round);
-      // From here on, this round is complete and all warps are done with the previous one.
+      // After this barrier the round is complete, and no warp uses the previous round any more.
       __syncthreads();
       owner.Add(*round);
     }
@@ -291,9 +291,9 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != cudaSuccess) return error;
   const int64_t most_tokens = (shared_bytes - static_cast<int64_t>(sizeof(OwnerShared))) / kSumsBytes;
-  // Most documents of a packed matrix are much shorter than max_tokens. Each gets thread blocks for twice the mean
-  // length; these stride over the tiles of a longer one. More thread blocks would find no tile, and larger tiles would
-  // take shared memory for nothing.
+  // Most documents of a packed matrix are much shorter than max_tokens. So each document gets thread blocks for twice
+  // the mean length. If it is longer, each of its thread blocks computes several of its tiles. More thread blocks would
+  // have no tile to compute, and larger tiles would leave shared memory unused.
   const int64_t length = documents.layout == MAXSIM_PADDED
                              ? documents.max_tokens
                              : std::clamp<int64_t>(2 * MeanTokens(documents), 1, documents.max_tokens);

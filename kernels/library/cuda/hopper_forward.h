@@ -1,6 +1,6 @@
 // The forward pass on Hopper (sm_90a) for half-precision rows of up to 256 bytes and INT8 rows of up to 128: which
-// calls it takes, how it cuts them into thread blocks, and its launches. Its results have the same bits as those of the
-// kernels of forward.h.
+// calls it takes, how it divides a call into thread blocks, and its launches. Its results have the same bits as those
+// of the kernels of forward.h.
 #pragma once
 
 #include <cuda.h>
@@ -20,8 +20,8 @@ inline constexpr int32_t kHopperWarps = 4;        // per warpgroup, each with on
 inline constexpr int32_t kHopperHalfBytes = 128;  // the width of the copy engine's swizzle
 inline constexpr int32_t kHopperBoxTokens = 32;   // tokens per copy of the copy engine
 
-// Returns the bytes of the widest rows: two halves, or one of INT8. With two halves of INT8, which need registers to be
-// converted to FP32, ptxas would spill registers.
+// Returns the size in bytes of the widest rows that the kernel takes: 256, or 128 for INT8. Wider INT8 rows would need
+// more registers than a thread has, because their sums are converted to FP32.
 constexpr int32_t HopperMaxRowBytes(ScalarType type) {
   return type == ScalarType::kI8 ? kHopperHalfBytes : 2 * kHopperHalfBytes;
 }

@@ -17,7 +17,7 @@ namespace maxsim::library {
 
 namespace sm90 = cuda::sm90;
 
-// The warp that loads tiles.
+// The loading warp.
 template <ScalarType kType, int kHalves, bool kTokenScales, class Shared>
 class HopperLoader {
   static constexpr bool kSequenceScales = kType == ScalarType::kI8 && !kTokenScales;
@@ -89,7 +89,7 @@ class HopperLoader {
     }
     if constexpr (kTokenScales) {
       const float* const scales = p_.forward.problem.documents.scales + row;
-      // A loop that is not unrolled, because a loading warp has few registers.
+      // The loop is not unrolled, because the loading warp has few registers.
 #pragma unroll 1
       for (int32_t token = lane_; token < num_tokens; token += 32) {
         sm90::StoreShared(ring_.Scales() + token * sizeof(float), scales[token]);

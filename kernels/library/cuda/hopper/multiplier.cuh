@@ -25,7 +25,7 @@ class HopperMultiplier {
   static constexpr int kSteps = kHalves * kHopperHalfBytes / kStepBytes;
   static constexpr int kStepsOfHalf = kHopperHalfBytes / kStepBytes;
   using Sums = cuda::Sum<kType>[kHopperTokens / 2];
-  // FP32 has every sum of INT8 products, of which each is at most 2^14.
+  // FP32 represents every sum of INT8 products exactly, because each product is at most 2^14.
   static_assert(kType != ScalarType::kI8 || HopperMaxRowBytes(kType) <= 1 << 10);
 
   // A row's best similarity in the current document so far, and what is needed to find its token later. It is one of
@@ -240,9 +240,10 @@ class HopperMultiplier {
     scales[3] = __uint_as_float(second.y);
   }
 
-  // Replaces the best by four tokens if their largest similarity is larger. A lane's tokens come in ascending order,
-  // so that the first of equals stays. Values are moved by multiply-adds, because selects would run on the unit that is
-  // busy with comparisons. The factor is a parameter (p_.one), so that the assembler cannot simplify them to moves.
+  // Replaces `best` by four new tokens if their largest similarity is larger. A lane's tokens are in ascending order,
+  // so the first of equals stays. Values are copied by multiply-adds (times 1, plus 0), because selects would run on
+  // the unit that is busy with comparisons. The factor 1 is a kernel parameter (p_.one), so that the assembler cannot
+  // turn them into moves.
   __device__ __forceinline__ void RaiseTo(float largest, float first, float of_pair, float third, int octet, Best* best,
                                           int32_t* raised) const {
     asm("{\n.reg .pred more;\nsetp.gt.f32 more, %5, %0;\n@more fma.rn.f32 %0, %5, %10, %11;\n"

@@ -27,15 +27,15 @@ struct HopperShared {
   uint64_t empty[kStages];  // barrier: every multiplying warp is done with the tile
 };
 
-// The scales of a stage, which follow the HopperShared if there are any: with kTokenScales that of each token of the
-// tile, otherwise in INT8 that of the document, in the first place.
+// The scales of a stage's tile. They are behind the HopperShared in shared memory. With kTokenScales there is one for
+// each token of the tile. Otherwise INT8 has only the document's scale, at index 0.
 inline constexpr int kHopperScalesBytes = kHopperTokens * static_cast<int>(sizeof(float));
 template <ScalarType kType, bool kTokenScales, class Shared>
 inline constexpr int kHopperSharedBytes = static_cast<int>(sizeof(Shared)) + (kType == ScalarType::kI8 || kTokenScales
                                                                                   ? Shared::kStages * kHopperScalesBytes
                                                                                   : 0);
 
-// Shared-memory addresses of the parts of a HopperShared, and a warp's position in the ring.
+// A warp's position (stage) in the ring, and the shared-memory addresses of this stage's parts of HopperShared.
 template <class Shared>
 class HopperRing {
  public:
