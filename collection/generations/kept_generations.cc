@@ -22,7 +22,10 @@ namespace maxsim::collection {
 namespace {
 
 constexpr std::string_view kRevisionKey = "reload_revision";
-constexpr std::string_view kAdvice = "; remove the file to serve the published generation";
+
+absl::Status WithAdvice(const absl::Status& status) {
+  return {status.code(), Cat(std::string(status.message()), "; remove the file to serve the published generation")};
+}
 
 // Reads the revision of a served manifest, a key of the outermost object.
 class RevisionEvents : public JsonEvents {
@@ -73,17 +76,15 @@ absl::Status WriteText(const std::string& text, const std::string& path) {
 
 absl::StatusOr<std::optional<ServedGeneration>> ReadServed(const Folder& folder) {
   const absl::StatusOr<std::optional<std::string>> text = ReadText(folder, kServedManifestName);
-  if (!text.ok()) return text.status();
+  if (!text.ok()) return WithAdvice(text.status());
   if (!text->has_value()) return std::nullopt;
   absl::StatusOr<Manifest> manifest = Parse(folder, kServedManifestName, **text);
-  if (!manifest.ok()) {
-    return absl::Status(manifest.status().code(), Cat(std::string(manifest.status().message()), kAdvice));
-  }
+  if (!manifest.ok()) return WithAdvice(manifest.status());
   RevisionEvents events;
   if (absl::Status status = events.Parse(**text); !status.ok()) return absl::DataLossError(status.message());
   if (events.revision() < 1 || events.revision() > static_cast<int64_t>(kMaxReloadRevision)) {
-    return absl::DataLossError(Cat(JoinPath(folder.path(), kServedManifestName), ": ", kRevisionKey, ": ",
-                                   events.revision(), ", expected 1 to ", kMaxReloadRevision, kAdvice));
+    return WithAdvice(absl::DataLossError(Cat(JoinPath(folder.path(), kServedManifestName), ": ", kRevisionKey, ": ",
+                                              events.revision(), ", expected 1 to ", kMaxReloadRevision)));
   }
   return ServedGeneration{.manifest = *std::move(manifest), .revision = static_cast<uint64_t>(events.revision())};
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -115,6 +116,9 @@ TEST_F(KeptGenerationsTest, ADamagedNoteIsAnErrorAndKeepsAllFiles) {
   Publish();
   EXPECT_TRUE(HasShardOf(1)) << "a server may need it";
   EXPECT_EQ(Previous(), 2);
+  std::filesystem::remove(note);
+  std::filesystem::create_directory(note);
+  EXPECT_THAT(std::string(ReadServed(Folder(path())).status().message()), HasSubstr("; remove the file to serve"));
 }
 
 }  // namespace
