@@ -81,7 +81,10 @@ absl::StatusOr<std::optional<ServedGeneration>> ReadServed(const Folder& folder)
   absl::StatusOr<Manifest> manifest = Parse(folder, kServedManifestName, **text);
   if (!manifest.ok()) return WithAdvice(manifest.status());
   RevisionEvents events;
-  if (absl::Status status = events.Parse(**text); !status.ok()) return absl::DataLossError(status.message());
+  if (absl::Status status = events.Parse(**text); !status.ok()) {
+    return WithAdvice(
+        absl::DataLossError(Cat(JoinPath(folder.path(), kServedManifestName), ": ", std::string(status.message()))));
+  }
   if (events.revision() < 1 || events.revision() > static_cast<int64_t>(kMaxReloadRevision)) {
     return WithAdvice(absl::DataLossError(Cat(JoinPath(folder.path(), kServedManifestName), ": ", kRevisionKey, ": ",
                                               events.revision(), ", expected 1 to ", kMaxReloadRevision)));

@@ -149,9 +149,10 @@ maxsim_status maxsim_workspace_bytes(const maxsim_call* call, int32_t pass, size
  * argmax is the smallest of their indices. It is -1 for query tokens that do not count, and for all query tokens if no
  * token of the document counts. Indices count all rows of a document, also those of tokens that do not count.
  *
- * A query in which no token counts has the score 0. Rows must hold finite values of at most 1e12 in magnitude, and
- * weights must be finite. With other values, scores are meaningless even if they are finite, but argmax still lies
- * within the document. Rows, weights and scales of tokens that do not count may hold anything.
+ * A query in which no token counts has the score 0. Rows must hold finite values of at most 1e12 in magnitude, also
+ * after multiplication by their scale, and weights must be finite. With other values, scores are meaningless even if
+ * they are finite, but argmax still lies within the document. Rows, weights and scales of tokens that do not count may
+ * hold anything.
  *
  * On MAXSIM_CPU the function checks offsets, lengths and candidates; on MAXSIM_CUDA the caller must make sure that
  * they are valid. On MAXSIM_CUDA a call has at most 2^31 - 1 pairs. maxsim_backward on MAXSIM_CUDA takes at most
