@@ -36,8 +36,8 @@ SHAPES = [
     (128, 128, 32, 300),
 ]
 WIDE_SHAPES = [(1, 1000, 32, 300), (1, 1000, 128, 1024), (1, 1000, 1024, 1024), (32, 1024, 32, 180)]
-# Types of rows, by the service's names of them, their columns, and shapes. "i8_token" has a scale for each token; the
-# service has no such documents.
+# Each case: the type of rows as the service names it, the number of columns, and the shapes. "i8_token" has a scale for
+# each token; the service has no such documents.
 CASES = [
     ("f16", 128, SHAPES),
     ("i8", 128, SHAPES),
@@ -48,7 +48,7 @@ CASES = [
     ("i8", 768, WIDE_SHAPES),
 ]
 LAYOUTS = ("padded", "lengths", "packed")
-# Documents of 1 to 300 tokens, padded or one behind the other.
+# Documents of 1 to 300 tokens: padded with lengths, or packed.
 RAGGED_CASES = [("f16", 128), ("i8", 128), ("f16", 768)]
 RAGGED_SHAPES = [(1, 1000, 32, 300), (1, 10_000, 32, 300), (128, 128, 32, 300)]
 REPEATS = 21

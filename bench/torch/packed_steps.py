@@ -5,8 +5,8 @@ same documents padded to the longest one: scores alone, scores with matches, and
 
     MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/packed_steps.py --out packed.json
 
-Times are medians of the device's time for a call, and include what Python does if that takes longer. Prints a line per
-case, and writes one JSON file.
+Times are medians, measured by events on the device. If Python takes longer to start a call than the device takes to run
+it, the time includes that wait. Prints a line per case, and writes one JSON file.
 """
 
 from runs import Report, add_before, parser_of, require, rows_before

@@ -112,8 +112,8 @@ def add_before(parser):
 
 
 def rows_before(options, key_of):
-    """Returns the rows that the running program writes with the build --before of the library, by key_of(row). Without
-    --before there are none."""
+    """Runs this program again with the library that --before names, and returns the rows that it writes, as a
+    dictionary with the keys key_of(row). Returns an empty dictionary without --before."""
     if options.before is None:
         return {}
     with tempfile.TemporaryDirectory() as folder:

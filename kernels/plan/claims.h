@@ -16,8 +16,9 @@ struct ClaimTuning {
   int64_t least_tokens = 256;
 };
 
-// Returns the number of candidates of a claim, 1 to 32: each lane of a warp looks up one. `candidates` is their number,
-// summed over all row tiles, and `mean_tokens` the mean length of their documents.
+// Returns how many candidates a claim has: 1 to 32, because each lane of a warp looks up one. `candidates` is the
+// number of candidates of the whole launch, summed over all row tiles. `mean_tokens` is the mean length of their
+// documents.
 constexpr int32_t ClaimCandidates(int64_t mean_tokens, int64_t candidates, int32_t grid,
                                   const ClaimTuning& tuning = {}) {
   const int64_t tokens = std::max<int64_t>(mean_tokens, 1);

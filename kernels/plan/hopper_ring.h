@@ -1,5 +1,5 @@
-// Plans the ring of a Hopper kernel: its stages, its shared memory and its threads. It uses neither absl nor CUDA, so
-// that libmaxsim can use it, too.
+// Plans the ring of a Hopper kernel: its stages, its shared memory and its threads. This header does not
+// use absl, because libmaxsim does not link it.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,8 @@ class Float8Scores(NamedTuple):
 def float8_scores(inputs: Float8Scores) -> Tuple[Tensor, Tensor]:
     """Does what torch.ops.maxsim_torch.scores does for `queries` [Nq, Lq, d] in a type that the kernels multiply, and
     `documents` [Nd, Ld, d] in float8 or any other type. Documents are converted to the queries' type, `block_documents`
-    at a time (0: as many as document_blocks.py chooses). `token_scales` [Nd, Ld] multiply the tokens' similarities."""
+    at a time (0: as many as document_blocks.py chooses). `token_scales` [Nd, Ld] multiply the similarities
+    of document tokens or, in float32, the tokens' vectors."""
     documents, token_scales = inputs.documents, inputs.token_scales
     problem = Problem.of(inputs, inputs.weights, documents)
     problem.check_candidates()
@@ -53,7 +54,7 @@ def float8_scores(inputs: Float8Scores) -> Tuple[Tensor, Tensor]:
     for block in problem.blocks(problem.documents_per_block(inputs.block_documents, documents.shape[2])):
         rows = documents[block.documents].to(inputs.queries.dtype)
         scales = part_of(token_scales, block.documents)
-        if scales is not None and rows.dtype == torch.float32:  # the kernels scale only half precision
+        if scales is not None and rows.dtype == torch.float32:  # the kernels do not scale float32
             rows, scales = rows * scales.unsqueeze(-1), None
         problem.score(block, rows, inputs.with_argmax, result, argmax, scales)
     return result, argmax
@@ -142,7 +143,7 @@ def score(
         )
     else:
         plain = documents._replace(rows=documents.rows.to(common))
-        if token_scales is not None and common == torch.float32:  # the kernels scale only half precision
+        if token_scales is not None and common == torch.float32:  # the kernels do not scale float32
             plain, token_scales = plain._replace(rows=plain.rows * token_scales.unsqueeze(-1)), None
         if token_scales is None:
             plain = plain._replace(scales=None, scale_of=library.SCALE_PER_SEQUENCE)

@@ -179,9 +179,10 @@ def maxsim_scores(
     meaningless, and such scores may look like others.
 
     Either side, or both, may also be float8_e4m3fn or float8_e5m2, with or without scales like those of int8. float8 is
-    converted without rounding: to the type of the other side, or to float16 if both sides are float8. Scales multiply
-    similarities in float32. Documents are converted in blocks of at most 64 MiB, so a matrix in float8 takes one byte
-    per value and the memory of a block. Float8 tensor cores are not used.
+    converted without rounding: to the type of the other side, or to float16 if both sides are float8. Scales are
+    applied in float32 arithmetic, so they do not round vectors in half precision. Documents are converted in blocks of
+    at most 64 MiB, so a matrix in float8 takes one byte per value and the memory of a block. Float8 tensor cores are
+    not used.
 
     A document in which no token counts has the score `empty_score`. A query in which no token counts has the score 0
     with every document. These scores have no gradients. With `return_argmax` the result is (scores, argmax). argmax

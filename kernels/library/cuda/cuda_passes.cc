@@ -125,7 +125,8 @@ Status CudaWorkspaceBytes(const Problem& problem, int32_t pass, size_t* bytes) {
     ForwardParams params{};
     params.problem = DeviceProblemOf(problem);
     params.plan = PlanForward(params.problem);
-    // The call may want matches, which the service's kernels do not find, so either way must fit.
+    // This function does not know whether the call wants matches, which the service's kernels do not find. So the
+    // workspace must be large enough for both.
     ScorePlan plan;
     ServiceForward service;
     *bytes = std::max(LayOutForward(nullptr, &params), LayOutService(nullptr, params.problem, &plan, &service));

@@ -37,8 +37,8 @@ inline bool HasTokenScales(const maxsim_tokens& tokens) {
   return tokens.scales != nullptr && tokens.scale_of == MAXSIM_SCALE_PER_TOKEN;
 }
 
-// Returns the mean length of sequences, rounded up, as far as shapes tell it. Lengths are in device memory, and
-// max_tokens may be much larger than any of them.
+// Estimates the mean length of sequences from shapes alone, because lengths are in device memory. The estimate is
+// max_tokens for padded sequences, otherwise the rows per sequence, rounded up, and at most max_tokens.
 inline int64_t MeanTokens(const maxsim_tokens& tokens) {
   if (tokens.layout == MAXSIM_PADDED || tokens.num_sequences == 0) return tokens.max_tokens;
   return std::min(tokens.max_tokens, (tokens.num_rows + tokens.num_sequences - 1) / tokens.num_sequences);

@@ -291,9 +291,9 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != cudaSuccess) return error;
   const int64_t most_tokens = (shared_bytes - static_cast<int64_t>(sizeof(OwnerShared))) / kSumsBytes;
-  // Most documents of a packed matrix are much shorter than max_tokens. So each document gets thread blocks for twice
-  // the mean length. If it is longer, each of its thread blocks computes several of its tiles. More thread blocks would
-  // have no tile to compute, and larger tiles would leave shared memory unused.
+  // Documents of a packed matrix may be much shorter than max_tokens. So each document gets thread blocks for twice the
+  // mean length. If it is longer, each of its thread blocks computes several of its tiles. With more thread blocks,
+  // most would have no tile. Larger tiles would reserve shared memory that most documents do not use.
   const int64_t length = documents.layout == MAXSIM_PADDED
                              ? documents.max_tokens
                              : std::clamp<int64_t>(2 * MeanTokens(documents), 1, documents.max_tokens);

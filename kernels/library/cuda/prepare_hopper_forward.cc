@@ -60,8 +60,8 @@ HopperForwardPlan PlanHopperForward(const DeviceProblem& problem, int64_t query_
   const bool shared_list = problem.pairing == MAXSIM_ALL;
   plan.num_lists = shared_list ? 1 : problem.queries.num_sequences;
   plan.tiles_a_list = shared_list ? problem.queries.num_sequences * query_tiles : query_tiles;
-  // With scales of tokens, the warps of one warpgroup would need more registers for two halves than they have beside
-  // those of a second thread block.
+  // A thread block with one warpgroup shares a multiprocessor with a second thread block. For rows of two halves and
+  // tokens with scales, its warps would need more registers than this leaves them. So the plan has two warpgroups then.
   const bool wide_scaled = HasTokenScales(problem.documents) && row_bytes > kHopperHalfBytes;
   plan.warpgroups = plan.tiles_a_list > kHopperWarps || wide_scaled ? 2 : 1;
   plan.row_tiles = CeilingOf(plan.tiles_a_list, plan.warpgroups * kHopperWarps);

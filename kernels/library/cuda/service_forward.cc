@@ -51,7 +51,7 @@ bool TakesDocuments(const DeviceProblem& problem, int64_t row_bytes) {
   if (type == ScalarType::kF32 || documents.mask != nullptr) return false;
   if (HasTokenScales(documents)) return false;
   if (row_bytes % 16 != 0 || row_bytes > kDeepMaxRowBytes) return false;
-  // The number of a place's element has 32 bits.
+  // Ordinals have 32 bits, and document d may have the ordinal 2 d.
   return documents.num_rows >= 1 && documents.num_rows <= kWideMaxTokens &&
          documents.num_sequences <= std::numeric_limits<int32_t>::max();
 }
@@ -142,7 +142,7 @@ bool PlanServiceForward(const DeviceProblem& problem, ScorePlan* plan, ServiceSh
   const int64_t query_tiles = std::max<int64_t>(NumQueryTiles(queries.max_tokens), 1);
   const int64_t num_lists = shared_list ? 1 : queries.num_sequences;
   const int64_t tiles_per_list = query_tiles * (shared_list ? queries.num_sequences : 1);
-  // The library's own kernel is as fast for these, and it needs no other kernels before and after it.
+  // The library's own kernel is as fast for these calls, and it needs no kernel that prepares its input.
   if (row_bytes <= HopperMaxRowBytes(type) && tiles_per_list <= kHalfTileQueryTiles) return false;
   plan->type = type;
   plan->tile = TileOf(row_bytes, tiles_per_list);

@@ -9,8 +9,8 @@
 //  - Documents that are all equally long need no more input: document d begins at row d * max_tokens. Otherwise each
 //    document has a *place*, its first row and the row after its last, in elements 2 d and 2 d + 1 of an array. The
 //    kernels find it under the ordinal 2 d, because they read element `ordinal` and the next one.
-//  - The kernels know no documents without tokens. Such a document gets the place of one row, and the score that this
-//    row has is overwritten.
+//  - The kernels do not support documents without tokens. Such a document gets the place of row 0, and the finishing
+//    kernel overwrites the resulting score.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -11,10 +11,12 @@ namespace {
 
 constexpr int kServiceThreads = 256;
 constexpr int kServiceWarps = kServiceThreads / 32;
-// Enough thread blocks to keep today's devices busy. Threads stride over the rest.
+// The maximum number of thread blocks. It is enough to keep current devices busy. If there are more entries than
+// threads, each thread handles several.
 constexpr int64_t kMaxServiceBlocks = 1024;
 
-// Copies one row of a query tile, and writes its weight. A warp calls it.
+// Copies one query token into its row of a query tile, or writes zeros if the token does not count, and writes the
+// row's weight. All lanes of a warp call it together.
 __device__ __forceinline__ void StackRow(const ServiceForward& f, int32_t stacked_row, int lane) {
   const maxsim_tokens& queries = f.problem.queries;
   const int32_t tile = stacked_row / kQueryTileTokens;
@@ -86,7 +88,7 @@ __global__ void __launch_bounds__(kServiceThreads) PrepareInputKernel(const __gr
   if (forward.shape.has_ordinals) {
     const int64_t count = forward.shape.num_lists * forward.problem.list_length;
     const int64_t* const candidates = forward.problem.candidates;
-    const int elements = forward.shape.has_places ? 2 : 1;  // of a place
+    const int elements = forward.shape.has_places ? 2 : 1;  // offsets per document
     for (int64_t i = thread; i < count; i += num_threads) {
       forward.ordinals[i] = static_cast<uint32_t>(elements * (candidates == nullptr ? i : candidates[i]));
     }

@@ -76,7 +76,8 @@ class Codes:
 
 
 def _sum_in_lanes(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums the columns of `terms`, [dim, n], in four partial sums, in the order of the encoder in C++."""
+    """Returns the sum of each column of `terms` [dim, n], added in four partial sums, in the order of the C++
+    encoder."""
     lanes = np.zeros((4, terms.shape[1]))
     for begin in range(0, len(terms), 4):
         some = terms[begin : begin + 4]

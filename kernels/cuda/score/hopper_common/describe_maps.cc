@@ -24,7 +24,7 @@ EncodeTiled FindEncodeTiled() {
   if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found) !=
           cudaSuccess ||
       found != cudaDriverEntryPointSuccess) {
-    cudaGetLastError();  // otherwise a later launch would report this error, although it works
+    cudaGetLastError();  // clears the error; otherwise the check after a later, successful launch would report it
     return nullptr;
   }
   encode = reinterpret_cast<EncodeTiled>(function);

@@ -25,7 +25,8 @@ class HopperMultiplier {
   static constexpr int kSteps = kHalves * kHopperHalfBytes / kStepBytes;
   static constexpr int kStepsOfHalf = kHopperHalfBytes / kStepBytes;
   using Sums = cuda::Sum<kType>[kHopperTokens / 2];
-  // FP32 represents every sum of INT8 products exactly, because each product is at most 2^14.
+  // FP32 represents every sum of INT8 products exactly: a row has at most 2^10 products of at most 2^14 in magnitude,
+  // so a sum is at most 2^24.
   static_assert(kType != ScalarType::kI8 || HopperMaxRowBytes(kType) <= 1 << 10);
 
   // A row's best similarity in the current document so far, and what is needed to find its token later. It is one of
@@ -230,7 +231,7 @@ class HopperMultiplier {
     }
   }
 
-  // Reads the scales of tokens t, t + 1, t + 8 and t + 9 of the tile.
+  // Reads the scales of the tile's tokens `token`, `token` + 1, `token` + 8 and `token` + 9.
   __device__ __forceinline__ void ReadScales(int32_t token, float (&scales)[4]) const {
     const uint32_t address = ring_.Scales() + token * sizeof(float);
     const uint2 first = sm90::LoadShared64(address), second = sm90::LoadShared64(address + 8 * sizeof(float));

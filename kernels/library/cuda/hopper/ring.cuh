@@ -27,15 +27,16 @@ struct HopperShared {
   uint64_t empty[kStages];  // barrier: every multiplying warp is done with the tile
 };
 
-// The scales of a stage's tile. They are behind the HopperShared in shared memory. With kTokenScales there is one for
-// each token of the tile. Otherwise INT8 has only the document's scale, at index 0.
+// The size of the scales of one stage's tile. In shared memory, the scales of all stages follow HopperShared. With
+// kTokenScales there is one for each token of the tile. Otherwise INT8 has only the document's scale, at index 0.
 inline constexpr int kHopperScalesBytes = kHopperTokens * static_cast<int>(sizeof(float));
 template <ScalarType kType, bool kTokenScales, class Shared>
 inline constexpr int kHopperSharedBytes = static_cast<int>(sizeof(Shared)) + (kType == ScalarType::kI8 || kTokenScales
                                                                                   ? Shared::kStages * kHopperScalesBytes
                                                                                   : 0);
 
-// A warp's position (stage) in the ring, and the shared-memory addresses of this stage's parts of HopperShared.
+// A warp's position (stage) in the ring, and the shared-memory addresses of this stage's parts of HopperShared
+// and of its scales.
 template <class Shared>
 class HopperRing {
  public:
