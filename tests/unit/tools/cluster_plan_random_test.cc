@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/support/values/sanitized.h"
 #include "tests/unit/tools/cluster_world.h"
 #include "tools/maxsimctl/cluster/plan.h"
 
@@ -108,7 +109,8 @@ class RandomRun {
 };
 
 TEST(ClusterPlanRandomTest, RandomClustersNeverLoseASlot) {
-  for (uint32_t seed = 1; seed <= 400; ++seed) {
+  constexpr uint32_t kSeeds = test::kSanitized ? 80 : 400;
+  for (uint32_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomRun(seed).Run();
     if (::testing::Test::HasFailure()) return;

@@ -14,6 +14,7 @@
 #include "server/cluster/parts/check_rerank.h"
 #include "server/cluster/parts/group_members.h"
 #include "server/cluster/parts/merge.h"
+#include "tests/support/values/sanitized.h"
 #include "tests/unit/server/cluster/fake_answer.h"
 #include "tests/unit/server/cluster/view_fixture.h"
 
@@ -121,7 +122,8 @@ class MergeRestrictedTest : public testing::Test {
 TEST_F(MergeRestrictedTest, AnyRequestHasTheSameAnswer) {
   std::mt19937 random(20261130);
   const auto below = [&](int end) { return static_cast<int>(random() % static_cast<uint32_t>(end)); };
-  for (int round = 0; round < 1000; ++round) {
+  constexpr int kRounds = test::kSanitized ? 200 : 1000;
+  for (int round = 0; round < kRounds; ++round) {
     request_.clear_queries();
     request_.clear_candidates();
     const bool is_grouped = below(2) == 0;
