@@ -32,6 +32,9 @@ EncodeTiled FindEncodeTiled() {
   return encode;
 }
 
+// Returns the bytes of an element. Tensor maps describe rows of INT8, BF16 or F16.
+cuuint64_t ElementBytes(ScalarType type) { return type == ScalarType::kI8 ? 1 : 2; }
+
 // Encodes the tensor map of rows in kRank dimensions. The first dimension is 128 bytes of columns, swizzled.
 template <size_t kRank>
 cudaError_t Encode(ScalarType type, const void* memory, const std::array<cuuint64_t, kRank>& dims,
@@ -54,7 +57,7 @@ cudaError_t Encode(ScalarType type, const void* memory, const std::array<cuuint6
 
 cudaError_t DescribeRows(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, int32_t box_rows,
                          CUtensorMap& map) {
-  const cuuint64_t bytes = static_cast<cuuint64_t>(row_bytes), element_bytes = SizeOf(type);
+  const cuuint64_t bytes = static_cast<cuuint64_t>(row_bytes), element_bytes = ElementBytes(type);
   return Encode<2>(type, rows, {bytes / element_bytes, static_cast<cuuint64_t>(num_rows)}, {bytes},
                    {static_cast<cuuint32_t>(kWideHalfBytes / element_bytes), static_cast<cuuint32_t>(box_rows)}, map);
 }
@@ -71,7 +74,7 @@ cudaError_t DescribeDocuments(ScalarType type, const void* tokens, int64_t num_t
 cudaError_t DescribeQueries(ScalarType type, const void* rows, int64_t num_rows, int64_t row_bytes, ScoreTile tile,
                             QueryMap& map) {
   constexpr cuuint32_t kHalfRows = kQueryTileTokens / 2;
-  const cuuint64_t bytes = static_cast<cuuint64_t>(row_bytes), element_bytes = SizeOf(type);
+  const cuuint64_t bytes = static_cast<cuuint64_t>(row_bytes), element_bytes = ElementBytes(type);
   return Encode<4>(type, rows,
                    {bytes / element_bytes, kHalfRows, 2, static_cast<cuuint64_t>(num_rows / kQueryTileTokens)},
                    {bytes, kHalfRows * bytes, kQueryTileTokens * bytes},
