@@ -40,8 +40,8 @@ class Generator:
 
     def _document(self):
         chooser = self.chooser
-        # Documents share 60 sets of vectors, so many have equal scores. The collection ranks documents with equal
-        # scores in its own order.
+        # Every document gets one of 60 sets of vectors, so many documents have equal scores. A search by codes must rank
+        # these in the same order as an exact search.
         version = chooser.randrange(1, 6) if chooser.random() < 0.35 else 0
         payload = chooser.randrange(1, 40) if chooser.random() < 0.5 else 0
         return [self._id(), chooser.randrange(60), version, payload, chooser.choice(["f32", "f32", "f16"])]

@@ -224,8 +224,8 @@ def soak(run):
     busy = run.load("soak-busy", server, "shard-f16", candidates, mode="closed",
                     concurrency=max(1, scale.concurrency // 4))  # fmt: skip
     memory_before = server.metrics().get(RESIDENT_BYTES)
-    # Measures the rate with thousands of calls in flight too. gRPC then answers fewer calls per second.
-    # If the soak ran at a higher rate and fell behind once, it would never catch up.
+    # gRPC answers fewer calls per second while thousands are in flight. So this rate is measured, too. If the soak sent
+    # more calls than that, its queue would keep growing after the first delay.
     flooded = run.load("soak-flooded", server, "shard-f16", candidates, mode="closed",
                        concurrency=10 * scale.concurrency)  # fmt: skip
     rate = round(0.8 * min(busy["rps"], flooded["rps"]), 1)
